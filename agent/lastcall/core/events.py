@@ -1,0 +1,291 @@
+"""Everything that can happen to a node, as types.
+
+``journaled`` says whether an event that changed something is kept on disk, so that a restart can
+replay it. What happens again by itself (a poll, a heartbeat) is not kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lastcall.core.model import Kind, Sighting
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What all events have in common."""
+
+    journaled: ClassVar[bool] = False
+
+
+# --- the agent itself ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Event):
+    """The agent has come up, after the journal was replayed."""
+
+    journaled: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rebooted(Event):
+    """The journal is of an earlier boot: its processes are gone and its clock has ended."""
+
+    journaled: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Tick(Event):
+    """A moment has come that the machine asked to be woken at."""
+
+    journaled: ClassVar[bool] = True
+
+
+# --- sources ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidersFound(Event):
+    """It is settled which providers' services are watched; ``detail`` says how it was found."""
+
+    providers: tuple[str, ...]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityLearned(Event):
+    """A provider said what this machine is: pairs such as ``("instance_type", "p5.48xlarge")``."""
+
+    source: str
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePolled(Event):
+    """A source has been asked; ``result`` is a value of ``lastcall_source_polls_total``.
+
+    ``skew_seconds`` is the node's clock minus the provider's, where an answer showed it;
+    ``foreign`` counts the events in the answer that are other machines'.
+    """
+
+    source: str
+    result: str
+    detail: str = ""
+    skew_seconds: float | None = None
+    foreign: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReported(Event):
+    """A source read one scope whole, and this is all that stands there.
+
+    A claim of the scope that is not among the sightings is gone once it was absent from
+    ``absences_to_withdraw`` reports in a row.
+    """
+
+    journaled: ClassVar[bool] = True
+    source: str
+    scope: str
+    sightings: tuple[Sighting, ...]
+    absences_to_withdraw: int = 1
+
+
+# --- training processes ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientJoined(Event):
+    """A process said hello on a connection.
+
+    ``identity`` names the process behind it so that a reconnect is recognised.
+    """
+
+    journaled: ClassVar[bool] = True
+    session: str
+    identity: str
+    job: str
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    pid: int | None = None
+    uid: int | None = None
+    command: str = ""
+    library: str = ""
+    handled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLeft(Event):
+    """A connection ended; ``said_bye`` tells a farewell from a mere loss."""
+
+    journaled: ClassVar[bool] = True
+    session: str
+    said_bye: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessDied(Event):
+    """The process behind one or more clients is gone."""
+
+    journaled: ClassVar[bool] = True
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acked(Event):
+    """A client's library has the notice."""
+
+    session: str
+    id: str
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Intended(Event):
+    """A training loop has decided what it will do."""
+
+    journaled: ClassVar[bool] = True
+    session: str
+    id: str
+    will: str
+    at_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed(Event):
+    """A save has come this far."""
+
+    session: str
+    id: str
+    phase: str | None = None
+    bytes: int | None = None
+    total_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushReported(Event):
+    """A client says that its checkpoint for a notice is durable."""
+
+    journaled: ClassVar[bool] = True
+    session: str
+    id: str
+    path: str
+    step: int
+    bytes: int | None = None
+    stall_seconds: float | None = None
+    durable_seconds: float | None = None
+    format: str | None = None
+    durable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FlushFailed(Event):
+    """A client says that its flush did not succeed."""
+
+    journaled: ClassVar[bool] = True
+    session: str
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointReported(Event):
+    """A client says that a routine checkpoint is durable."""
+
+    journaled: ClassVar[bool] = True
+    session: str
+    step: int
+    path: str | None = None
+    bytes: int | None = None
+    stall_seconds: float | None = None
+    durable_seconds: float | None = None
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeReported(Event):
+    """A client says that its job came back, and what it had lost."""
+
+    journaled: ClassVar[bool] = True
+    session: str
+    step: int
+    saved_unix: float | None = None
+    lost_steps: int | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat(Event):
+    """A client says where its loop stands."""
+
+    session: str
+    step: int | None = None
+    section: str | None = None
+
+
+# --- the operator ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DrillRequested(Event):
+    """An operator asks for a rehearsal."""
+
+    journaled: ClassVar[bool] = True
+    session: str
+    lead_seconds: float
+    kind: Kind
+    drain: bool
+
+
+# --- results of commands ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AllTold(Event):
+    """The bytes of a notice have been handed to the kernel for every client that was there."""
+
+    id: str
+    clients: int
+
+
+@dataclass(frozen=True, slots=True)
+class CordonEnded(Event):
+    """The node is cordoned, or could not be."""
+
+    journaled: ClassVar[bool] = True
+    id: str
+    cordoned: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UncordonEnded(Event):
+    """The node is given back, or could not be."""
+
+    journaled: ClassVar[bool] = True
+    id: str
+    uncordoned: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainEnded(Event):
+    """The drain is over; ``outcome`` is ``drained``, ``incomplete``, ``failed`` or ``none``."""
+
+    journaled: ClassVar[bool] = True
+    id: str
+    outcome: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeEnded(Event):
+    """The provider has taken our word that we are done, or has not."""
+
+    journaled: ClassVar[bool] = True
+    id: str
+    accepted: bool
+    detail: str = ""

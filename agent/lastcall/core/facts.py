@@ -1,0 +1,218 @@
+"""What the machine makes known: one stream that the metrics, the log and the page are views of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lastcall.core.views import NoticeView
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What all facts have in common: a name for the log, and whether it is bad news."""
+
+    name: ClassVar[str] = ""
+    warning: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettled(Fact):
+    """It is known which providers are watched, and how that was found."""
+
+    name: ClassVar[str] = "provider_settled"
+    providers: tuple[str, ...]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAnswered(Fact):
+    """One poll's result; ``changed`` only where the source came up or its trouble changed."""
+
+    name: ClassVar[str] = "source_answered"
+    source: str
+    result: str
+    up: bool
+    changed: bool
+    detail: str
+    skew_seconds: float | None
+    foreign: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeSeen(Fact):
+    """A notice came into being."""
+
+    name: ClassVar[str] = "notice_seen"
+    notice: NoticeView
+    lead_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeTold(Fact):
+    """The clients are being told of a notice."""
+
+    name: ClassVar[str] = "notice_told"
+    notice: NoticeView
+    clients: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeChanged(Fact):
+    """A notice's deadline, action or sources are not what they were."""
+
+    name: ClassVar[str] = "notice_changed"
+    notice: NoticeView
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeEnded(Fact):
+    """A notice is over; ``ending`` says why."""
+
+    name: ClassVar[str] = "notice_ended"
+    notice: NoticeView
+    ending: str
+    outcomes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AllClientsTold(Fact):
+    """The last client was told so many seconds after the first sight."""
+
+    name: ClassVar[str] = "clients_told"
+    notice: NoticeView
+    clients: int
+    signal_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushSettled(Fact):
+    """One client's flush is over.
+
+    Attributes:
+        flush_seconds: told to durable; ``None`` unless the checkpoint became durable.
+        margin_seconds: durable to deadline; negative is late.
+        used_ratio: told-to-durable over told-to-deadline.
+    """
+
+    name: ClassVar[str] = "flush_settled"
+    notice: NoticeView
+    client: str
+    job: str
+    rank: int | None
+    outcome: str
+    flush_seconds: float | None
+    margin_seconds: float | None
+    used_ratio: float | None
+    step: int | None
+    path: str | None
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlushOverdue(Fact):
+    """The deadline is here and these clients have not flushed."""
+
+    name: ClassVar[str] = "flush_overdue"
+    warning: ClassVar[bool] = True
+    notice: NoticeView
+    clients: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLost(Fact):
+    """A job's work since its last durable checkpoint is lost with this notice."""
+
+    name: ClassVar[str] = "work_lost"
+    warning: ClassVar[bool] = True
+    notice: NoticeView
+    job: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSeen(Fact):
+    """A checkpoint of a job became durable, whatever it was made for."""
+
+    name: ClassVar[str] = "checkpoint_seen"
+    job: str
+    step: int
+    path: str | None
+    stall_seconds: float | None
+    durable_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobResumed(Fact):
+    """A job came back after an interruption."""
+
+    name: ClassVar[str] = "job_resumed"
+    job: str
+    step: int
+    lost_steps: int | None
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCame(Fact):
+    """A training process said hello, or came back."""
+
+    name: ClassVar[str] = "client_joined"
+    client: str
+    job: str
+    rank: int | None
+    pid: int | None
+    returned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClientWent(Fact):
+    """A training process left; ``how`` is ``bye``, ``lost`` or ``died``."""
+
+    name: ClassVar[str] = "client_left"
+    client: str
+    job: str
+    rank: int | None
+    how: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cordoned(Fact):
+    """The node is cordoned, or could not be."""
+
+    name: ClassVar[str] = "node_cordoned"
+    id: str
+    cordoned: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Uncordoned(Fact):
+    """The node is given back, or could not be."""
+
+    name: ClassVar[str] = "node_uncordoned"
+    id: str
+    uncordoned: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDrained(Fact):
+    """The drain is over, ``seconds`` after it began."""
+
+    name: ClassVar[str] = "node_drained"
+    id: str
+    outcome: str
+    seconds: float
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged(Fact):
+    """The provider was told that we are done."""
+
+    name: ClassVar[str] = "notice_acknowledged"
+    id: str
+    accepted: bool
+    detail: str
