@@ -30,7 +30,7 @@ bench: $(READY) ## measure speed and size; results are tabulated in docs/perform
 	@$(BIN)/python benchmarks/run.py
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache build dist
+	rm -rf .venv .mypy_cache .ruff_cache build dist
 
 $(READY): pyproject.toml tools/venv
 	@tools/venv "$(PYTHON)" "$(VENV)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lastcall.core.model import Kind, Sighting
+from lastcall.core.model import Kind, Node, Sighting
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,14 @@ class Started(Event):
     """The agent has come up, after the journal was replayed."""
 
     journaled: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Restored(Event):
+    """All that was known when an earlier journal was closed; the first line of the next one."""
+
+    journaled: ClassVar[bool] = True
+    node: Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,10 @@ class IdentityLearned(Event):
 
 @dataclass(frozen=True, slots=True)
 class SourcePolled(Event):
-    """A source has been asked; ``result`` is a value of ``lastcall_source_polls_total``.
+    """A source has been asked for one scope.
+
+    ``result`` is ``ok``, ``notice``, ``timeout``, ``error``, ``throttled``, ``unauthorized`` or
+    ``malformed``; all but the first two are trouble, which ``detail`` explains.
 
     ``skew_seconds`` is the node's clock minus the provider's, where an answer showed it;
     ``foreign`` counts the events in the answer that are other machines'.
@@ -72,6 +83,7 @@ class SourcePolled(Event):
 
     source: str
     result: str
+    scope: str = ""
     detail: str = ""
     skew_seconds: float | None = None
     foreign: int = 0

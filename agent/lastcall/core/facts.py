@@ -27,10 +27,11 @@ class ProviderSettled(Fact):
 
 @dataclass(frozen=True, slots=True)
 class SourceAnswered(Fact):
-    """One poll's result; ``changed`` only where the source came up or its trouble changed."""
+    """One poll's result; ``changed`` only where a scope's trouble came, changed or went."""
 
     name: ClassVar[str] = "source_answered"
     source: str
+    scope: str
     result: str
     up: bool
     changed: bool

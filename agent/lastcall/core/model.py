@@ -194,6 +194,9 @@ class Notice:
         supersedes: notices that this one took the place of.
         flushes: by client.
         drained: the drain's outcome, once there is one.
+        overdue: the deadline has come while flushes were not over.
+        lost_jobs: jobs whose loss has been made known.
+        gone: no source reports it any more; its last claims only name it.
         ending: why it is over: ``withdrawn``, ``superseded``, ``expired``, ``passed``,
             ``rehearsed`` or ``rebooted``.
     """
@@ -205,9 +208,12 @@ class Notice:
     told_at: float | None = None
     supersedes: tuple[str, ...] = ()
     flushes: Mapping[str, Flush] = field(default_factory=dict)
+    drain_began_at: float | None = None
     drained: str | None = None
     acknowledged: bool = False
+    overdue: bool = False
     lost_jobs: frozenset[str] = frozenset()
+    gone: bool = False
     ended_at: float | None = None
     ending: str = ""
 
@@ -215,6 +221,11 @@ class Notice:
     def open(self) -> bool:
         """Whether it still stands."""
         return self.ended_at is None
+
+    @property
+    def told(self) -> bool:
+        """Whether it stands and the clients know of it."""
+        return self.open and self.told_at is not None
 
     @property
     def lead(self) -> Claim:
@@ -290,13 +301,23 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class SourceHealth:
-    """What is known of a source: ``up`` is ``None`` until it has answered or failed once."""
+    """What is known of a source.
 
-    up: bool | None = None
+    Attributes:
+        troubles: what went wrong last, by scope; a scope that answers well is not in it.
+        last_success: when a scope last answered well, on the monotonic clock.
+        skew_seconds: the node's clock minus the provider's.
+    """
+
+    troubles: Mapping[str, str] = field(default_factory=dict)
     result: str = ""
-    detail: str = ""
     last_success: float | None = None
     skew_seconds: float | None = None
+
+    @property
+    def up(self) -> bool:
+        """Whether all that was asked of it was answered well when last asked."""
+        return not self.troubles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,6 +335,7 @@ class Node:
     observed_since: float | None = None
     interruptions: int = 0
     cordoned_for: str | None = None
+    giving_back: bool = False
 
     @property
     def open_notices(self) -> list[Notice]:

@@ -1,0 +1,1 @@
+"""The command line: main, and one file a command. Each imports what it needs only when it runs."""

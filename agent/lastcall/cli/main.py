@@ -1,0 +1,40 @@
+"""The ``lastcall`` command: finds the subcommand and hands over to it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from lastcall._version import __version__
+from lastcall.cli import config, demo, drill, run, simulate, status
+
+COMMANDS = (run, demo, simulate, drill, status, config)
+
+EPILOG = "exit codes: 0 done, 1 the job itself failed, 2 wrong usage or configuration"
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="lastcall",
+        description="Node-local preemption agent: a termination notice becomes a flushed "
+        "checkpoint, in time, and is measured.",
+        epilog=EPILOG,
+    )
+    top.add_argument("--version", action="version", version=f"lastcall {__version__}")
+    subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    parsed = parser().parse_args(arguments)
+    try:
+        code: int = parsed.run(parsed)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 1
+    return code

@@ -1,0 +1,56 @@
+"""What is known of the sources themselves: who is watched, who answers, what the machine is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lastcall.core.events import IdentityLearned, ProvidersFound, SourcePolled
+from lastcall.core.facts import ProviderSettled, SourceAnswered
+from lastcall.core.model import SourceHealth
+from lastcall.core.turn import Turn, with_item, without
+
+GOOD = ("ok", "notice")
+
+
+def settle_providers(turn: Turn, event: ProvidersFound) -> None:
+    """Take in which providers are watched."""
+    turn.change(providers=event.providers, provider_detail=event.detail)
+    turn.publish(ProviderSettled(event.providers, event.detail))
+
+
+def identify(turn: Turn, event: IdentityLearned) -> None:
+    """Take in what this machine is."""
+    turn.change(identity={**turn.node.identity, **dict(event.facts)})
+
+
+def poll(turn: Turn, event: SourcePolled) -> None:
+    """Take in how a source answered; its trouble is news only when it comes, changes or goes."""
+    before = turn.node.sources.get(event.source)
+    health = before or SourceHealth()
+    good = event.result in GOOD
+    troubles = health.troubles
+    if good and event.scope in troubles:
+        troubles = without(troubles, event.scope)
+    elif not good:
+        troubles = with_item(troubles, event.scope, event.result)
+    skew_seconds = health.skew_seconds if event.skew_seconds is None else event.skew_seconds
+    health = replace(
+        health,
+        troubles=troubles,
+        result=event.result,
+        last_success=turn.now if good else health.last_success,
+        skew_seconds=skew_seconds,
+    )
+    turn.change(sources=with_item(turn.node.sources, event.source, health))
+    turn.publish(
+        SourceAnswered(
+            source=event.source,
+            scope=event.scope,
+            result=event.result,
+            up=health.up,
+            changed=before is None or troubles != before.troubles,
+            detail=event.detail,
+            skew_seconds=skew_seconds,
+            foreign=event.foreign,
+        )
+    )

@@ -1,0 +1,187 @@
+"""Builds the agent from its configuration, runs it, and takes it down."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from lastcall._version import __version__
+from lastcall.config.load import Loaded
+from lastcall.core.events import Event, Rebooted, Started
+from lastcall.core.machine import Machine
+from lastcall.core.model import Node
+from lastcall.daemon.executors import Executors
+from lastcall.daemon.runtime import Runtime
+from lastcall.daemon.settings import machine_settings
+from lastcall.daemon.watch import Watch
+from lastcall.drain.base import NoDrain
+from lastcall.record.journal import Journal
+from lastcall.record.metrics import Metrics
+from lastcall.record.status import status
+from lastcall.serve.socket import AgentSocket, SocketSettings
+from lastcall.serve.web import WebServer
+from lastcall.sources.base import SystemClock
+
+STUCK_SECONDS = 5.0
+"""An event that waits longer than this says that the decision loop is stuck."""
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Daemon:
+    """The agent, from start to stop."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        """Build everything that needs no event loop; the journal is read here."""
+        self._config = config = loaded.config
+        self._log = structlog.get_logger()
+        self._clock = SystemClock()
+        self._machine = Machine(machine_settings(config))
+        self._journal = Journal(
+            Path(config.state_dir), _boot_id(), wall=self._clock.wall, warn=self._warn
+        )
+        node, first = self._replay()
+        self._first_event = first
+        self._runtime = Runtime(self._machine, node, self._journal)
+        self._metrics = Metrics(
+            lambda: self._runtime.node,
+            monotonic=self._clock.monotonic,
+            wall=self._clock.wall,
+            advice=lambda node, job: self._machine.advice(node, job, self._clock.monotonic()),
+            version=__version__,
+        )
+        self._watch = Watch(config.notices, self._runtime.post, self._clock)
+        self._socket = AgentSocket(
+            SocketSettings(
+                path=config.socket.path,
+                mode=config.socket.mode,
+                group=config.socket.group,
+                max_connections=config.socket.max_connections,
+                max_connections_per_user=config.socket.max_connections_per_user,
+                messages_per_second=config.socket.messages_per_second,
+                bytes_per_second=config.socket.bytes_per_second,
+            ),
+            node_name=config.node_name,
+            agent_version=__version__,
+            post=self._runtime.post,
+            status=self.status,
+            monotonic=self._clock.monotonic,
+            wall=self._clock.wall,
+        )
+        self._web = WebServer(
+            config.http.listen,
+            metrics=self._metrics.handler(),
+            healthy=self.healthy,
+            ready=self.ready,
+            status=self.status,
+            warn=lambda detail: self._warn("http_not_served", detail),
+        )
+        self._drain = NoDrain()
+
+    async def run(self) -> None:
+        """Run until SIGTERM or SIGINT.
+
+        Raises:
+            SocketError: the socket cannot be had; the text is one clear line.
+        """
+        self._started_at = self._clock.monotonic()
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        await self._socket.start()
+        self._journal.start()
+        executors = Executors(
+            socket=self._socket,
+            drain=self._drain,
+            watch=self._watch,
+            journal=self._journal,
+            metrics=self._metrics,
+            post=self._runtime.post,
+        )
+        self._runtime.connect(executors.table())
+        self._runtime.post(self._first_event)
+        consumer = asyncio.create_task(self._runtime.run(), name="runtime")
+        watch = asyncio.create_task(self._watch.run(), name="watch")
+        web = asyncio.create_task(self._web.start(), name="web")
+        self._log.info("agent_started", node=self._config.node_name, version=__version__)
+        try:
+            await stop.wait()
+        finally:
+            self._log.info("agent_stopping")
+            await _cancel(watch, web)
+            await self._socket.close("the agent stops")
+            await executors.close()
+            await _cancel(consumer)
+            await self._web.close()
+            self._journal.close()
+            self._log.info("agent_stopped")
+
+    def status(self) -> dict[str, Any]:
+        """Return the agent's view as plain data."""
+        now = self._clock.monotonic()
+        return status(
+            self._runtime.node,
+            now=now,
+            wall=self._clock.wall(),
+            agent={
+                "version": __version__,
+                "node_name": self._config.node_name,
+                "mode": self._config.mode,
+                "uptime_seconds": now - self._started_at,
+                "drain_backend": self._drain.name,
+                "journal": self._journal.trouble or "ok",
+            },
+        )
+
+    def healthy(self) -> tuple[bool, str]:
+        """Whether events are being handled."""
+        stuck_seconds = self._runtime.stuck_seconds
+        if stuck_seconds > STUCK_SECONDS:
+            return False, f"no event handled for {stuck_seconds:.0f} s while some wait"
+        return True, ""
+
+    def ready(self) -> tuple[bool, dict[str, str]]:
+        """Whether the socket listens, the provider is settled and each source has answered."""
+        node = self._runtime.node
+        waits: dict[str, str] = {}
+        if not self._socket.listening:
+            waits["socket"] = "not listening"
+        if not node.provider_detail:
+            waits["provider"] = "still looking"
+        for name in node.providers:
+            health = node.sources.get(name)
+            if health is None or health.last_success is None:
+                trouble = "not asked yet" if health is None else health.result
+                waits[name] = f"has not answered: {trouble}"
+        return not waits, waits
+
+    def _replay(self) -> tuple[Node, Event]:
+        """Return the node as the journal has it, and the event that the agent starts with."""
+        replay = self._journal.replay()
+        node = Node()
+        for at, event in replay.events:
+            node, _ = self._machine.handle(node, event, at)
+        if replay.events and not replay.same_boot:
+            return node, Rebooted()
+        return node, Started()
+
+    def _warn(self, name: str, detail: str) -> None:
+        self._log.warning(name, detail=detail)
+
+
+def _boot_id() -> str:
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return "unknown"
+
+
+async def _cancel(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,120 @@
+"""Carries out the machine's commands: at once what is quick, in a task of its own what is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import structlog
+
+from lastcall.core.commands import (
+    Acknowledge,
+    Advise,
+    CallOff,
+    Command,
+    Confirm,
+    Cordon,
+    Drain,
+    Greet,
+    Publish,
+    Refuse,
+    Tell,
+    Uncordon,
+    WatchProcess,
+)
+from lastcall.core.events import CordonEnded, DrainEnded, Event, UncordonEnded
+from lastcall.daemon.log import log_fact
+from lastcall.daemon.runtime import Executor
+from lastcall.daemon.watch import Watch
+from lastcall.drain.base import DrainBackend
+from lastcall.record.journal import Journal
+from lastcall.record.metrics import Metrics
+from lastcall.serve.socket import AgentSocket
+
+CONFIRM_SECONDS = 0.25
+"""How long an answer to a client waits for the disk."""
+
+ACKNOWLEDGE_SECONDS = 1.0
+"""How long a word to the provider waits for the disk: it cannot be taken back."""
+
+
+class Executors:
+    """One executor for each type of command."""
+
+    def __init__(
+        self,
+        *,
+        socket: AgentSocket,
+        drain: DrainBackend,
+        watch: Watch,
+        journal: Journal,
+        metrics: Metrics,
+        post: Callable[[Event], None],
+    ) -> None:
+        self._socket = socket
+        self._drain = drain
+        self._watch = watch
+        self._journal = journal
+        self._metrics = metrics
+        self._post = post
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._log = structlog.get_logger()
+
+    def table(self) -> Mapping[type[Command], Executor]:
+        """Return who carries out which command."""
+        return {
+            Tell: self._socket.tell,
+            CallOff: self._socket.call_off,
+            Greet: self._socket.greet,
+            Refuse: self._socket.refuse,
+            Advise: self._socket.advise,
+            WatchProcess: self._socket.watch_process,
+            Publish: self._publish,
+            Confirm: lambda command: self._spawn(self._confirm(command)),
+            Cordon: lambda command: self._spawn(self._cordon(command)),
+            Uncordon: lambda command: self._spawn(self._uncordon(command)),
+            Drain: lambda command: self._spawn(self._drain_node(command)),
+            Acknowledge: lambda command: self._spawn(self._acknowledge(command)),
+        }
+
+    async def close(self) -> None:
+        """Cancel what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _publish(self, command: Publish) -> None:
+        self._metrics.record(command.fact)
+        log_fact(self._log, command.fact)
+
+    async def _confirm(self, command: Confirm) -> None:
+        await self._journal.durable(CONFIRM_SECONDS)
+        self._socket.confirm(command)
+
+    async def _cordon(self, command: Cordon) -> None:
+        attempt = await self._drain.cordon(command.notice)
+        self._post(CordonEnded(command.notice.id, attempt.done, attempt.detail))
+
+    async def _uncordon(self, command: Uncordon) -> None:
+        attempt = await self._drain.uncordon(command.id)
+        self._post(UncordonEnded(command.id, attempt.done, attempt.detail))
+
+    async def _drain_node(self, command: Drain) -> None:
+        result = await self._drain.drain(command.notice)
+        self._post(DrainEnded(command.notice.id, result.outcome, result.detail))
+
+    async def _acknowledge(self, command: Acknowledge) -> None:
+        if not await self._journal.durable(ACKNOWLEDGE_SECONDS):
+            self._log.warning("acknowledged_without_record", notice_id=command.id)
+        await self._watch.acknowledge(command.id, command.source, command.key)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._reap)
+
+    def _reap(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("command_failed", exc_info=error)
