@@ -1,0 +1,205 @@
+"""Every setting: its type, its bounds, its meaning and its default.
+
+The reference page, the JSON Schema and the error texts are all made from what stands here and in
+``notices``.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, field
+
+from lastcall.config import forms
+from lastcall.config.forms import Form, or_empty
+from lastcall.config.notices import Notices
+from lastcall.config.rules import SOURCES
+from lastcall.config.table import (
+    AbsolutePath,
+    Count,
+    LeadSeconds,
+    PollSeconds,
+    Switch,
+    Table,
+    about,
+)
+from lastcall.core.model import Kind
+
+Backend = Literal["auto", "none"]
+
+
+class Socket(Table, frozen=True):
+    """The socket that training processes connect to, and what one of them may cost."""
+
+    path: Annotated[
+        str,
+        forms.SOCKET_PATH,
+        about("Where the socket stands. LASTCALL_SOCKET sets it too, and clients read the same."),
+    ] = "/run/lastcall/agent.sock"
+    mode: Annotated[str, forms.OCTAL_MODE, about("Permissions of the socket.")] = "0666"
+    group: Annotated[str, forms.GROUP, about("The group that the socket is handed to.")] = ""
+    max_connections: Annotated[Count, about("Connections at one time.")] = 2048
+    max_connections_per_user: Annotated[
+        Count, about("Connections of one user at one time; max_connections holds beside it.")
+    ] = 1536
+    messages_per_second: Annotated[
+        float, Meta(ge=1, le=100000), about("Messages from one connection, over some seconds.")
+    ] = 50.0
+    bytes_per_second: Annotated[
+        float, Meta(ge=1024, le=1e9), about("Bytes from one connection, over some seconds.")
+    ] = 65536.0
+
+
+class Http(Table, frozen=True):
+    """The pages for people and for Prometheus."""
+
+    listen: Annotated[
+        str, forms.LISTEN, about("Where /metrics, /healthz, /readyz, /status and / are served.")
+    ] = "0.0.0.0:9855"
+
+
+def _names_a_source(name: str) -> bool:
+    source, dot, kind = name.partition(".")
+    return source in SOURCES and (not dot or kind in tuple(Kind))
+
+
+_LEAD_NAME = Form(
+    f'"SOURCE" or "SOURCE.KIND" in quotes; sources: {", ".join(SOURCES)}; kinds: {", ".join(Kind)}',
+    _names_a_source,
+)
+
+
+class Flush(Table, frozen=True):
+    """The time that the training processes get, and what counts as saved."""
+
+    reserve_seconds: Annotated[
+        float,
+        Meta(ge=0, le=3600),
+        about("Kept back from the deadline for the drain; never more than a third of the notice."),
+    ] = 10.0
+    assumed_lead_seconds: Annotated[
+        Mapping[Annotated[str, _LEAD_NAME], LeadSeconds],
+        Form(f"a table of seconds by {_LEAD_NAME.allowed}"),
+        about(
+            "Time from first sight to the end where the provider names none. Google's preemption "
+            "notice: 30, or 120 on machines created with a notice of 120 seconds."
+        ),
+    ] = field(default_factory=lambda: {"gcp": 30.0})
+    late_seconds: Annotated[
+        float,
+        Meta(ge=0, le=3600),
+        about("How long after the deadline a flush is late; after that it is missed."),
+    ] = 5.0
+    volatile_paths: Annotated[
+        tuple[AbsolutePath, ...],
+        about("Paths that die with the machine: a flush there is not durable."),
+    ] = ("/dev/shm", "/run")  # noqa: S108 - named as a place where nothing may be kept
+    prior_interruption_seconds: Annotated[
+        float,
+        Meta(ge=60, le=31536000),
+        about("Mean time between interruptions that advice assumes until it has been measured."),
+    ] = 21600.0
+
+
+class KubernetesDrain(Table, frozen=True):
+    """Cordon and eviction through the Kubernetes API."""
+
+    pending: ClassVar[bool] = True
+
+    kubeconfig: Annotated[
+        str,
+        or_empty(forms.ABSOLUTE_PATH, "the pod's own account"),
+        about("The file that says how the API is reached."),
+    ] = ""
+
+
+class SlurmDrain(Table, frozen=True):
+    """Draining through Slurm; nothing to set so far."""
+
+    pending: ClassVar[bool] = True
+
+
+class SystemdDrain(Table, frozen=True):
+    """Units that are stopped after their processes have flushed."""
+
+    pending: ClassVar[bool] = True
+
+    units: Annotated[
+        tuple[Annotated[str, forms.UNIT], ...], about("The units, stopped in this order.")
+    ] = ()
+
+
+class Drain(Table, frozen=True):
+    """How the node is emptied once its processes have flushed."""
+
+    backend: Annotated[
+        Backend,
+        Form(
+            '"auto" or "none"; this version has no "kubernetes", "slurm" or "systemd" backend',
+        ),
+        about('What empties the node; "auto" finds out.'),
+    ] = "auto"
+    kubernetes: KubernetesDrain = KubernetesDrain()
+    slurm: SlurmDrain = SlurmDrain()
+    systemd: SystemdDrain = SystemdDrain()
+
+
+class Gpu(Table, frozen=True):
+    """The health of the node's GPUs."""
+
+    pending: ClassVar[bool] = True
+
+    enabled: Annotated[Switch, about("Whether GPUs are watched.")] = "auto"
+    act_on_faults: Annotated[
+        bool, about("Whether a fault is a notice; otherwise it is only reported.")
+    ] = False
+    poll_seconds: Annotated[PollSeconds, about("Time between looks at the GPUs.")] = 5.0
+
+
+class Report(Table, frozen=True):
+    """Who else is told."""
+
+    pending: ClassVar[bool] = True
+
+    webhooks: Annotated[
+        tuple[Annotated[str, forms.URL], ...], about("Addresses that each notice is posted to.")
+    ] = ()
+    pushgateway: Annotated[
+        str,
+        or_empty(forms.URL, "none"),
+        about("A Prometheus Pushgateway that is sent the last figures of a machine that goes."),
+    ] = ""
+
+
+class Log(Table, frozen=True):
+    """The agent's own log, on standard error."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], about("The least that is written.")
+    ] = "info"
+    format: Annotated[
+        Literal["auto", "json", "console"],
+        about('"auto": for people on a terminal, JSON elsewhere.'),
+    ] = "auto"
+
+
+class Config(Table, frozen=True):
+    """Everything that can be set."""
+
+    node_name: Annotated[
+        str, forms.NODE_NAME, about("The node's name, as Kubernetes or Slurm knows it.")
+    ] = ""
+    state_dir: Annotated[
+        AbsolutePath, about("Where the journal is kept, from one start to the next.")
+    ] = "/var/lib/lastcall"
+    mode: Annotated[
+        Literal["act", "observe"],
+        about('"observe" tells the processes, but never cordons, drains or signals.'),
+    ] = "act"
+    socket: Socket = Socket()
+    http: Http = Http()
+    notices: Notices = Notices()
+    flush: Flush = Flush()
+    drain: Drain = Drain()
+    gpu: Gpu = Gpu()
+    report: Report = Report()
+    log: Log = Log()
