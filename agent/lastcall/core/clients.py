@@ -72,6 +72,8 @@ def join(turn: Turn, event: ClientJoined) -> None:
 
 def leave(turn: Turn, event: ClientLeft) -> None:
     """Take in that a connection ended; without a farewell its process may come back."""
+    if event.session not in turn.node.sessions:
+        return
     client = turn.client_of(event.session)
     turn.change(sessions=without(turn.node.sessions, event.session))
     if client is None or client.session != event.session:
@@ -244,12 +246,15 @@ def _flush_of(turn: Turn, session: str, notice_id: str) -> tuple[Notice, Flush] 
 
 
 def _update(turn: Turn, session: str, notice_id: str, **changes: object) -> None:
-    """Note what a client says of a flush that is not over; what it leaves out stays as it was."""
+    """Note what a client says of a flush that is not over; what it leaves out stays as it was.
+
+    A client of whom no flush is expected, since it had dealt with the notice, comes to owe none.
+    """
     found = _flush_of(turn, session, notice_id)
     if found is None:
         return
     notice, flush = found
-    if notice.open and flush.outcome is None:
+    if notice.open and flush.client in notice.flushes and flush.outcome is None:
         if flush.begun_at is not None:
             changes.pop("begun_at", None)
         given = {name: value for name, value in changes.items() if value is not None}

@@ -20,8 +20,9 @@ _ACTIONS = {
 
 def request(turn: Turn, event: DrillRequested) -> None:
     """Open a drill, unless there is something real to do or another drill is under way."""
-    hindrance = next((notice for notice in turn.node.notices.values() if notice.told), None)
-    if hindrance is not None and (hindrance.drill or hindrance.stance is Stance.FLUSH):
+    told = (notice for notice in turn.node.notices.values() if notice.told)
+    hindrance = next((notice for notice in told if notice.stance is Stance.FLUSH), None)
+    if hindrance is not None:
         message = f"no drill now: notice {hindrance.id} is open"
         turn.do(Refuse(event.session, "bad_message", message))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from lastcall.core.facts import FlushSettled, WorkLost
@@ -11,7 +12,7 @@ from lastcall.core.turn import Turn, with_item
 LIMIT = 4096
 """Flushes followed for one notice; whoever comes after is told all the same."""
 
-_DURABLE = (Outcome.IN_TIME, Outcome.LATE, Outcome.NOT_DURABLE)
+_DURABLE = (Outcome.IN_TIME, Outcome.LATE)
 _LOST = (Outcome.FAILED, Outcome.MISSED, Outcome.NOT_DURABLE)
 
 
@@ -86,6 +87,11 @@ def settle_all(turn: Turn, notice: Notice, outcome: Outcome, cause: str = "") ->
     for flush in notice.unsettled:
         notice = settle(turn, notice, flush.client, outcome, cause)
     return notice
+
+
+def tally(notice: Notice) -> dict[str, int]:
+    """Return how many flushes ended in which way."""
+    return dict(Counter(flush.outcome for flush in notice.flushes.values() if flush.outcome))
 
 
 def unsaved_seconds(turn: Turn, job: str, client: Client | None) -> float | None:

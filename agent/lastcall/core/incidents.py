@@ -50,7 +50,10 @@ def sight(turn: Turn, sighting: Sighting, response: Response) -> Notice:
 
 def absorb(turn: Turn, incident: Notice, claims: tuple[Claim, ...]) -> Notice:
     """Return the incident held up by further claims as well."""
-    return _changed(turn, incident, replace(incident, claims=(*incident.claims, *claims)))
+    after = _changed(turn, incident, replace(incident, claims=(*incident.claims, *claims)))
+    if not incident.drains:
+        turn.cordon(after)
+    return after
 
 
 def told_incident(turn: Turn) -> Notice | None:
@@ -89,7 +92,7 @@ def _compare(turn: Turn, notice: Notice, event: SourceReported, seen: dict[str, 
                 claims.append(replace(claim, absences=claim.absences + 1))
         elif not _another(notice, old, new):
             del seen[old.key]
-            claims.append(_renewed(claim, new))
+            claims.append(_renewed(turn, claim, new))
     if not claims:
         turn.put_notice(replace(notice, gone=True))
     elif tuple(claims) != notice.claims:
@@ -105,7 +108,7 @@ def _another(notice: Notice, old: Sighting, new: Sighting) -> bool:
     return new.deadline_unix > old.deadline_unix + MOVED_SECONDS
 
 
-def _renewed(claim: Claim, new: Sighting) -> Claim:
+def _renewed(turn: Turn, claim: Claim, new: Sighting) -> Claim:
     """Return the claim as it is seen now; a deadline moves only when the provider moves it."""
     old = claim.sighting
     moved = old.deadline is None or (
@@ -117,7 +120,10 @@ def _renewed(claim: Claim, new: Sighting) -> Claim:
         new = replace(new, deadline=old.deadline, deadline_unix=old.deadline_unix)
     if new == old and not claim.absences:
         return claim
-    return replace(claim, sighting=new, absences=0)
+    response = claim.response
+    if (new.kind, new.action, new.code) != (old.kind, old.action, old.code):
+        response = turn.settings.policy.respond(new)
+    return replace(claim, sighting=new, response=response, absences=0)
 
 
 def _changed(turn: Turn, before: Notice, after: Notice) -> Notice:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lastcall.core import clients, drills, flushes, health, incidents, restart
-from lastcall.core.commands import Acknowledge, CallOff, Command, Cordon, Drain, Tell, Uncordon
+from lastcall.core.commands import Acknowledge, CallOff, Command, Drain, Tell, Uncordon
 from lastcall.core.deadlines import flush_until
 from lastcall.core.estimates import JobAdvice
 from lastcall.core.events import (
@@ -63,6 +63,9 @@ from lastcall.core.model import Node, Notice, Outcome, Phase, Stance
 from lastcall.core.turn import Settings, Turn
 
 Effect = Callable[[Turn, Notice], Notice]
+
+GIVE_BACK_AGAIN_SECONDS = 10.0
+"""How long after a failure it is tried again to lift our cordon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,8 @@ def rehearsed(turn: Turn, notice: Notice) -> bool:
 
 def ready_to_go(turn: Turn, notice: Notice) -> bool:
     """All is flushed and drained, and the provider may be told so."""
-    if notice.drained is None or notice.acknowledged or notice.drill or not turn.settings.acts:
+    drained_well = notice.drained in ("drained", "none")
+    if not drained_well or notice.acknowledged or notice.drill or not turn.settings.acts:
         return False
     good = {Outcome.IN_TIME, Outcome.LATE, Outcome.IGNORED}
     flushed_well = all(flush.outcome in good for flush in notice.flushes.values())
@@ -152,7 +156,7 @@ def ready_to_go(turn: Turn, notice: Notice) -> bool:
 
 def drains(turn: Turn, notice: Notice) -> bool:
     """The node is to be drained for it."""
-    return notice.drains and turn.settings.acts and notice.stance is Stance.FLUSH
+    return notice.drains and turn.settings.acts
 
 
 # --- effects ---------------------------------------------------------------------------------
@@ -170,8 +174,7 @@ def tell(turn: Turn, notice: Notice) -> Notice:
     shown, sessions = turn.view(notice), turn.sessions_of(notice.flushes)
     turn.do(Tell(shown, sessions))
     turn.publish(NoticeTold(shown, len(sessions)))
-    if drains(turn, notice) and turn.node.cordoned_for is None:
-        turn.do(Cordon(shown))
+    turn.cordon(notice)
     return notice
 
 
@@ -230,8 +233,10 @@ def acknowledge(turn: Turn, notice: Notice) -> Notice:
 
 
 def close(turn: Turn, notice: Notice) -> Notice:
-    """Count what was not flushed as missed."""
+    """Count what was not flushed as missed; after a rehearsal the processes go on."""
     notice = flushes.settle_all(turn, notice, Outcome.MISSED, "no report before the deadline")
+    if notice.drill:
+        return call_off(turn, notice, "passed", "the drill is over")
     return end(turn, notice, "passed")
 
 
@@ -243,11 +248,7 @@ def conclude(turn: Turn, notice: Notice) -> Notice:
 def end(turn: Turn, notice: Notice, ending: str) -> Notice:
     """End it, for whatever reason."""
     notice = replace(notice, ended_at=turn.now, ending=ending, gone=notice.gone or notice.drill)
-    outcomes: dict[str, int] = {}
-    for flush in notice.flushes.values():
-        if flush.outcome is not None:
-            outcomes[flush.outcome] = outcomes.get(flush.outcome, 0) + 1
-    turn.publish(NoticeEnded(turn.view(notice), ending, outcomes))
+    turn.publish(NoticeEnded(turn.view(notice), ending, flushes.tally(notice)))
     return notice
 
 
@@ -315,6 +316,11 @@ def _uncordon_ended(turn: Turn, event: UncordonEnded) -> None:
     turn.change(giving_back=False)
     if event.uncordoned:
         turn.change(cordoned_for=None)
+        for notice in turn.node.open_notices:
+            if notice.told:
+                turn.cordon(notice)
+    else:
+        turn.change(give_back_after=turn.now + GIVE_BACK_AGAIN_SECONDS)
     turn.publish(Uncordoned(event.id, event.uncordoned, event.detail))
 
 
@@ -391,7 +397,7 @@ class Machine:
 
     def wake_at(self, node: Node, now: float) -> float | None:
         """Return the next moment at which something is due though nothing happens."""
-        moments = (moment for moment in self._moments(node) if moment > now)
+        moments = (moment for moment in self._moments(node) if now < moment < math.inf)
         return min(moments, default=None)
 
     def advice(self, node: Node, job: str, now: float) -> JobAdvice:
@@ -411,6 +417,8 @@ class Machine:
                     yield flush_until(
                         notice.deadline, notice.told_at, self.settings.reserve_seconds
                     )
+        if node.cordoned_for is not None and not node.giving_back:
+            yield node.give_back_after
         for client in node.clients.values():
             if client.left_at is not None:
                 yield client.left_at + clients.AWAY_SECONDS
@@ -446,6 +454,8 @@ def _over_at(notice: Notice, settings: Settings) -> float | None:
 def _give_back(turn: Turn) -> None:
     """Lift our cordon once nothing that asked for it is reported any more."""
     if turn.node.cordoned_for is None or turn.node.giving_back:
+        return
+    if turn.now < turn.node.give_back_after:
         return
     for notice in turn.node.notices.values():
         if notice.told_at is not None and notice.drains and not notice.gone:

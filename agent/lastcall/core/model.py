@@ -322,7 +322,13 @@ class SourceHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Everything that the agent knows, and all that it decides from."""
+    """Everything that the agent knows, and all that it decides from.
+
+    Attributes:
+        cordoned_for: the notice that our cordon, while it stands, was made for.
+        giving_back: the cordon is being lifted.
+        give_back_after: before this moment it is not tried again to lift it.
+    """
 
     notices: Mapping[str, Notice] = field(default_factory=dict)
     clients: Mapping[str, Client] = field(default_factory=dict)
@@ -336,6 +342,7 @@ class Node:
     interruptions: int = 0
     cordoned_for: str | None = None
     giving_back: bool = False
+    give_back_after: float = 0.0
 
     @property
     def open_notices(self) -> list[Notice]:

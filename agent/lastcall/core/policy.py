@@ -51,6 +51,10 @@ BUILT_IN: tuple[tuple[Rule, Response], ...] = (
         Rule("gcp", "maintenance", "TERMINATE_ON_HOST_MAINTENANCE"),
         Response(_FLUSH, True, assumed_lead_seconds=3600.0),
     ),
+    (
+        Rule("azure", "maintenance"),
+        Response(_FLUSH, True, act_before_seconds=ACT_BEFORE_SECONDS, assumed_lead_seconds=600.0),
+    ),
     (Rule(kind="maintenance"), Response(_FLUSH, True, act_before_seconds=ACT_BEFORE_SECONDS)),
     (Rule(kind="shutdown"), Response(_FLUSH, True, assumed_lead_seconds=5.0)),
     (Rule(), Response(_FLUSH, True, assumed_lead_seconds=30.0)),
@@ -108,4 +112,5 @@ def _override(response: Response, rule: Rule) -> Response:
     if changed.stance is Stance.FLUSH and changed.assumed_lead_seconds is None:
         # A flush needs a deadline, or it would never be missed.
         changed = replace(changed, assumed_lead_seconds=30.0)
-    return changed
+    # Only a node that is going is drained.
+    return replace(changed, drain=changed.drain and changed.stance is Stance.FLUSH)

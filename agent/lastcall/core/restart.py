@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lastcall.core.commands import Cordon, Drain, WatchProcess
+from lastcall.core import flushes
+from lastcall.core.commands import Drain, WatchProcess
 from lastcall.core.facts import NoticeEnded
-from lastcall.core.model import Node, Notice, Phase
+from lastcall.core.model import Claim, Node, Notice, Phase
 from lastcall.core.turn import Turn
 
 
@@ -21,12 +22,11 @@ def start(turn: Turn) -> None:
         if client.pid is not None:
             turn.do(WatchProcess(client.identity, client.pid))
         turn.put_client(replace(client, session=None, left_at=turn.now))
-    turn.change(sessions={}, sources={})
+    turn.change(sessions={}, sources={}, giving_back=False)
     for notice in turn.node.notices.values():
-        if not (notice.told and notice.drains and turn.settings.acts):
+        if not (notice.told and turn.settings.acts):
             continue
-        if turn.node.cordoned_for is None:
-            turn.do(Cordon(turn.view(notice)))
+        turn.cordon(notice)
         if notice.phase is Phase.DRAINING and notice.drained is None:
             turn.do(Drain(turn.view(notice)))
 
@@ -35,22 +35,27 @@ def reboot(turn: Turn) -> None:
     """End what an earlier boot had open.
 
     Its clock and its processes are gone. An event that the provider names stays known, since it
-    may be listed for a while after the machine is back and must not be acted on twice.
+    may be listed for a while after the machine is back and must not be acted on twice. One that
+    nobody was told of yet is seen anew.
     """
     kept: dict[str, Notice] = {}
     for notice in turn.node.notices.values():
-        if notice.told:
-            notice_now = replace(notice, phase=Phase.DONE, ended_at=turn.now, ending="rebooted")
-            turn.publish(NoticeEnded(turn.view(notice_now), "rebooted", {}))
-        elif not notice.open:
-            notice_now = notice
-        else:
-            continue
-        named = any(c.sighting.identity or c.sighting.deadline_unix for c in notice.claims)
-        kept[notice.id] = replace(notice_now, gone=notice.gone or not named)
+        after = notice
+        if notice.open:
+            after = replace(notice, phase=Phase.DONE, ended_at=turn.now, ending="rebooted")
+            turn.publish(NoticeEnded(turn.view(after), "rebooted", flushes.tally(after)))
+        if notice.told or not notice.open:
+            named = any(c.sighting.identity or c.sighting.deadline_unix for c in notice.claims)
+            survived = tuple(_survived(claim) for claim in notice.claims)
+            kept[notice.id] = replace(after, claims=survived, gone=notice.gone or not named)
     turn.node = Node(
         notices=kept,
         jobs={job: replace(history, last_at=None) for job, history in turn.node.jobs.items()},
         interruptions=turn.node.interruptions,
         cordoned_for=turn.node.cordoned_for,
     )
+
+
+def _survived(claim: Claim) -> Claim:
+    """Return a claim that the machine has come back from: no reason to keep work off it."""
+    return replace(claim, response=replace(claim.response, drain=False))

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from lastcall.core.commands import CallOff, Command, Confirm, Greet, Publish, Refuse, Tell
+from lastcall.core.commands import (
+    CallOff,
+    Command,
+    Confirm,
+    Cordon,
+    Greet,
+    Publish,
+    Refuse,
+    Tell,
+)
 from lastcall.core.facts import Fact
 from lastcall.core.model import Client, Node, Notice
 from lastcall.core.policy import Policy
@@ -65,6 +74,11 @@ class Turn:
     def publish(self, fact: Fact) -> None:
         """Make a fact known."""
         self._commands.append(Publish(fact))
+
+    def cordon(self, notice: Notice) -> None:
+        """Keep new work off a node that is to be drained, unless our cordon stands already."""
+        if notice.drains and self.settings.acts and self.node.cordoned_for is None:
+            self.do(Cordon(self.view(notice)))
 
     def change(self, **fields: Any) -> None:
         """Change fields of the node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from lastcall.core.events import Event
 
@@ -44,13 +44,17 @@ class Source(Protocol):
     a service that hangs, lies or is gone is a result, never an end.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The source's name, as it stands in metrics and notices."""
+        ...
 
     async def run(self) -> None:
         """Watch the provider's service for ever."""
         ...
 
 
+@runtime_checkable
 class Acknowledging(Protocol):
     """A source whose provider can be told that the machine is ready to go."""
 

@@ -17,12 +17,6 @@ Raw = Callable[[str, bytes], Awaitable[bytes]]
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 
 
-@pytest.fixture(autouse=True, scope="session")
-def no_loop_without_need() -> None:
-    """Keep looptime from making, for a test without a loop, a loop that nobody closes."""
-    asyncio.set_event_loop(None)
-
-
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     timeout = aiohttp.ClientTimeout(total=5)
