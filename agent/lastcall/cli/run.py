@@ -26,14 +26,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     import asyncio
 
-    from lastcall.config.load import pending_settings
+    from lastcall.config.explain import pending_settings
     from lastcall.daemon import log
     from lastcall.daemon.build import Daemon
     from lastcall.serve.socket import SocketError
 
     log.configure(loaded.config.log.level, loaded.config.log.format)
     for setting in pending_settings(loaded):
-        print(f"warning: {setting}", file=sys.stderr)
+        print(
+            f"warning: {setting.key.path} ({setting.origin}) is not in effect in this version",
+            file=sys.stderr,
+        )
     try:
         asyncio.run(Daemon(loaded).run())
     except SocketError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import structlog
 
 from lastcall._version import __version__
 from lastcall.config.load import Loaded
+from lastcall.core.estimates import JobAdvice
 from lastcall.core.events import Event, Rebooted, Started
 from lastcall.core.machine import Machine
 from lastcall.core.model import Node
@@ -40,6 +42,7 @@ class Daemon:
         self._config = config = loaded.config
         self._log = structlog.get_logger()
         self._clock = SystemClock()
+        self._started_at = time.monotonic()
         self._machine = Machine(machine_settings(config))
         self._journal = Journal(
             Path(config.state_dir), _boot_id(), wall=self._clock.wall, warn=self._warn
@@ -47,12 +50,15 @@ class Daemon:
         node, first = self._replay()
         self._first_event = first
         self._runtime = Runtime(self._machine, node, self._journal)
+        self._drain = NoDrain()
         self._metrics = Metrics(
             lambda: self._runtime.node,
             monotonic=self._clock.monotonic,
             wall=self._clock.wall,
-            advice=lambda node, job: self._machine.advice(node, job, self._clock.monotonic()),
+            advice=self._advice,
             version=__version__,
+            drain_backend=self._drain.name,
+            journal=self._journal,
         )
         self._watch = Watch(config.notices, self._runtime.post, self._clock)
         self._socket = AgentSocket(
@@ -80,7 +86,6 @@ class Daemon:
             status=self.status,
             warn=lambda detail: self._warn("http_not_served", detail),
         )
-        self._drain = NoDrain()
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT.
@@ -88,7 +93,6 @@ class Daemon:
         Raises:
             SocketError: the socket cannot be had; the text is one clear line.
         """
-        self._started_at = self._clock.monotonic()
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -136,6 +140,8 @@ class Daemon:
                 "drain_backend": self._drain.name,
                 "journal": self._journal.trouble or "ok",
             },
+            advice=self._advice,
+            reserve_seconds=self._config.flush.reserve_seconds,
         )
 
     def healthy(self) -> tuple[bool, str]:
@@ -159,6 +165,9 @@ class Daemon:
                 trouble = "not asked yet" if health is None else health.result
                 waits[name] = f"has not answered: {trouble}"
         return not waits, waits
+
+    def _advice(self, node: Node, job: str) -> JobAdvice:
+        return self._machine.advice(node, job, self._clock.monotonic())
 
     def _replay(self) -> tuple[Node, Event]:
         """Return the node as the journal has it, and the event that the agent starts with."""

@@ -26,12 +26,12 @@ class Watch:
         self._notices = notices
         self._post = post
         self._clock = clock
-        self._running: dict[str, Source] = {}
+        self._running: dict[str, AwsSource | GcpSource | AzureSource] = {}
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
         """Watch the providers that are configured or found, until cancelled."""
-        providers = self._notices.provider
+        providers: tuple[str, ...] = self._notices.provider
         if "auto" in providers:
             providers = await self._find()
         elif providers:
@@ -59,7 +59,7 @@ class Watch:
         }
         return await detect_for_ever(endpoints, post=self._post, clock=self._clock)
 
-    def _build(self, name: str) -> Source:
+    def _build(self, name: str) -> AwsSource | GcpSource | AzureSource:
         aws, gcp, azure = self._notices.aws, self._notices.gcp, self._notices.azure
         if name == "aws":
             return AwsSource(

@@ -95,6 +95,15 @@ async def test_a_proxy_in_the_environment_is_not_used(monkeypatch):
         assert (await client.request("GET", "/")).text() == "well"
 
 
+def has_ipv6_loopback() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6_loopback(), reason="needs an IPv6 loopback address")
 async def test_an_ipv6_address_is_an_endpoint():
     async with serve(AwsMetadata(), host="::1") as url, client_of(url) as client:
         assert "[::1]" in url

@@ -1,0 +1,1 @@
+"""What is kept and shown of all that happens: the journal, the metrics and the status."""

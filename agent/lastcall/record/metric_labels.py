@@ -1,0 +1,73 @@
+"""The values that labels may take: known beforehand, or capped where strangers choose them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lastcall.core.model import Kind
+
+JOB_LIMIT = 50
+"""Jobs that have series of their own."""
+
+JOB_LENGTH = 64
+"""Characters in the label of a job."""
+
+OTHER = "other"
+UNNAMED = "unnamed"
+DRILL = "manual"
+"""The source of a rehearsed notice and the kind of its flushes, whatever kind it rehearses."""
+
+RESULTS = ("ok", "notice", "timeout", "error", "throttled", "unauthorized", "malformed")
+PHASES = ("stall", "durable")
+DRAIN_OUTCOMES = ("drained", "incomplete", "failed", "none")
+DRILL_OUTCOMES = ("passed", "failed", "cut_short")
+
+_ENDS = (Kind.PREEMPTION, Kind.TERMINATION, Kind.MAINTENANCE)
+SOURCE_KINDS: dict[str, tuple[Kind, ...]] = {
+    "aws": (*_ENDS, Kind.REBALANCE),
+    "gcp": _ENDS,
+    "azure": _ENDS,
+    DRILL: tuple(Kind),
+}
+"""What each source can announce; one that is not listed may announce anything."""
+
+
+class Pairs:
+    """The pairs of source and kind that have series, whether or not there was such a notice."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, tuple[Kind, ...]] = {}
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for source, kinds in self._kinds.items():
+            for kind in kinds:
+                yield source, kind.value
+
+    def add(self, source: str) -> list[tuple[str, str]]:
+        """Add a source; return the pairs that are new with it."""
+        if source in self._kinds:
+            return []
+        self._kinds[source] = SOURCE_KINDS.get(source, tuple(Kind))
+        return [(source, kind.value) for kind in self._kinds[source]]
+
+
+class JobLabels:
+    """Labels for the names that clients give their jobs.
+
+    The first :data:`JOB_LIMIT` names are labels of their own for as long as the agent runs; those
+    after them share :data:`OTHER`. Nothing is kept of a name without a label of its own.
+    """
+
+    def __init__(self) -> None:
+        self._own: set[str] = set()
+
+    def label(self, job: str) -> str:
+        """Return the label for a job: printable, short, and one of a limited number."""
+        printable = "".join(letter if letter.isprintable() else "_" for letter in job)
+        label = printable.strip()[:JOB_LENGTH] or UNNAMED
+        if label in self._own:
+            return label
+        if len(self._own) >= JOB_LIMIT:
+            return OTHER
+        self._own.add(label)
+        return label

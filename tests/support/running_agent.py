@@ -1,0 +1,169 @@
+"""The real agent as a process of its own, and a client that speaks bare lines to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+START_SECONDS = 15.0
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RunningAgent:
+    """``lastcall run`` with directories of its own; what it logs is kept line by line."""
+
+    def __init__(self, folder: Path, *settings: str, prefix: tuple[str, ...] = ()) -> None:
+        self.folder = folder
+        self.socket_path = folder / "agent.sock"
+        self.port = free_port()
+        self.log: list[dict[str, Any]] = []
+        self.other_lines: list[str] = []
+        self.process: asyncio.subprocess.Process | None = None
+        self._prefix = prefix
+        self._settings = (
+            f"socket.path={self.socket_path}",
+            f"state_dir={folder / 'state'}",
+            f"http.listen=127.0.0.1:{self.port}",
+            "node_name=test-node",
+            *settings,
+        )
+        self._reading: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        await self.end(signal.SIGTERM)
+
+    async def start(self, *, until: str = "provider_settled") -> None:
+        """Start the agent and wait until it has logged an event."""
+        config = self.folder / "empty.toml"
+        config.touch()
+        flags = [flag for setting in self._settings for flag in ("--set", setting)]
+        command = [sys.executable, "-m", "lastcall", "run", "--config", str(config), *flags]
+        known = {name: value for name, value in os.environ.items() if not name.startswith("LAST")}
+        self.process = await asyncio.create_subprocess_exec(
+            *self._prefix, *command, stderr=asyncio.subprocess.PIPE, env=known
+        )
+        self._reading = asyncio.create_task(self._read(self.process))
+        seen = len(self.log)
+        await self.wait(lambda: self.process is None or self.logged(until, seen), START_SECONDS)
+
+    async def end(self, number: int) -> int | None:
+        """Signal the agent, wait for its end, and return its exit code."""
+        process, self.process = self.process, None
+        if process is None:
+            return None
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+        async with asyncio.timeout(10):
+            code = await process.wait()
+        if self._reading is not None:
+            await self._reading
+        return code
+
+    async def wait(self, holds: Callable[[], object], seconds: float = 10.0) -> None:
+        """Wait until something holds; the agent's log is in the error when it does not."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not holds():
+                    if self.process is not None and self.process.returncode is not None:
+                        break
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            pass
+        assert holds(), "\n".join(["never held; the agent said:", *map(str, self.log)])
+
+    def logged(self, event: str, since: int = 0) -> list[dict[str, Any]]:
+        """Return the lines that it logged of one event."""
+        return [line for line in self.log[since:] if line.get("event") == event]
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Return status and body of one of its pages."""
+        url = f"http://127.0.0.1:{self.port}{path}"
+        return await asyncio.to_thread(_fetch, url)
+
+    async def metric(self, series: str) -> float | None:
+        """Return the value of one series as it is written in the exposition."""
+        _, text = await self.get("/metrics")
+        for line in text.splitlines():
+            if line.startswith(series + " "):
+                return float(line.split(" ")[1])
+        return None
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        async for raw in process.stderr:
+            line = raw.decode().rstrip()
+            try:
+                self.log.append(json.loads(line))
+            except ValueError:
+                self.other_lines.append(line)
+
+
+class LineClient:
+    """Speaks the protocol by hand."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def connected(
+        cls, path: Path, hello: Mapping[str, object] | None = None
+    ) -> AsyncIterator[LineClient]:
+        """Connect, and say hello unless that is left to the test."""
+        reader, writer = await asyncio.open_unix_connection(str(path), limit=128 * 1024)
+        client = cls(reader, writer)
+        try:
+            if hello is not None:
+                client.send(type="hello", protocol=[1, 1], **hello)
+            yield client
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    def send(self, **fields: object) -> None:
+        """Send one message."""
+        self._writer.write(json.dumps(fields).encode() + b"\n")
+
+    async def receive(self, kind: str | None = None, seconds: float = 5.0) -> dict[str, Any]:
+        """Return the next message, or the next of one type."""
+        async with asyncio.timeout(seconds):
+            while True:
+                line = await self._reader.readline()
+                assert line, "the agent hung up"
+                message: dict[str, Any] = json.loads(line)
+                if kind is None or message["type"] == kind:
+                    return message
+
+
+def _fetch(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
