@@ -51,5 +51,3 @@ async def sighted(seen: Recorder, scope: str) -> None:
 async def cleared(seen: Recorder, scope: str) -> None:
     """Wait until a scope is reported to hold nothing."""
     await seen.until(lambda: seen.reports(scope) and not seen.standing(scope))
-
-

@@ -9,7 +9,9 @@ from lastcall.core.events import Event, Tick
 from lastcall.core.facts import Fact
 from lastcall.core.machine import Machine
 from lastcall.core.model import Node, Notice, Phase
+from lastcall.core.policy import Policy, Rule
 from lastcall.core.turn import Settings
+from support.happenings import joined
 
 C = TypeVar("C", bound=Command)
 F = TypeVar("F", bound=Fact)
@@ -86,3 +88,15 @@ class Story:
         self.now = now
         self.handled.append((now, event))
         self.decided.extend(commands)
+
+
+def a_node(settings: Settings | None = None) -> Story:
+    """Return the story of a node with one training process, connected as ``s0``."""
+    story = Story(settings)
+    story.at(0, joined("s0"))
+    return story
+
+
+def ruled(*rules: Rule) -> Settings:
+    """Return settings in which the site has rules of its own."""
+    return Settings(policy=Policy(rules))

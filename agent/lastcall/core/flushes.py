@@ -114,4 +114,5 @@ def _lose(turn: Turn, notice: Notice, flush: Flush) -> Notice:
 
 
 def _within(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
+    root = root.rstrip("/")
+    return path == root or path.startswith(f"{root}/")

@@ -299,11 +299,13 @@ TABLE: dict[Phase, tuple[Row, ...]] = {
 
 def _all_told(turn: Turn, event: AllTold) -> None:
     notice = turn.node.notices.get(event.id)
-    if notice is not None:
-        waited = notice.lead.response.act_before_seconds is not None
-        since = notice.told_at if waited and notice.told_at is not None else notice.first_seen
-        seconds = turn.now - since
-        turn.publish(AllClientsTold(turn.view(notice), event.clients, seconds))
+    if notice is None or notice.told_at is None or notice.signalled:
+        return
+    turn.put_notice(replace(notice, signalled=True))
+    # A notice that was kept back until its time is measured from then.
+    waited = notice.lead.response.act_before_seconds is not None
+    since = notice.told_at if waited else notice.first_seen
+    turn.publish(AllClientsTold(turn.view(notice), event.clients, turn.now - since))
 
 
 def _cordon_ended(turn: Turn, event: CordonEnded) -> None:

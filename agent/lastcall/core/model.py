@@ -191,6 +191,7 @@ class Notice:
 
     Attributes:
         claims: the sightings that hold it up; the first one names its source and kind.
+        signalled: the last of the clients that were there has been told.
         supersedes: notices that this one took the place of.
         flushes: by client.
         drained: the drain's outcome, once there is one.
@@ -206,6 +207,7 @@ class Notice:
     first_seen: float
     claims: tuple[Claim, ...]
     told_at: float | None = None
+    signalled: bool = False
     supersedes: tuple[str, ...] = ()
     flushes: Mapping[str, Flush] = field(default_factory=dict)
     drain_began_at: float | None = None
