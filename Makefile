@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check docs format bench clean
 
 help: ## say what can be made
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ check: $(READY) ## format, lint, strict types, direction of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@PYTHONPATH=agent $(BIN)/lint-imports --no-cache
+
+docs: $(READY) ## rewrite the pages that are made from the program
+	@$(BIN)/python tools/docs.py
 
 format: $(READY) ## rewrite the sources as `make check` wants them
 	@$(BIN)/ruff format .

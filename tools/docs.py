@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec.structs import FieldInfo, fields
+from prometheus_client.parser import text_string_to_metric_families
 
 from lastcall.config import hints
 from lastcall.config.explain import NOT_IN_THIS_VERSION, toml_value, written
@@ -79,8 +80,43 @@ def configuration() -> str:
     return "\n".join([_CONFIGURATION, *_sections()])
 
 
+_METRICS = """\
+# Metrics
+
+<!-- Made by tools/docs.py from what the agent exposes; change it there. -->
+
+At `/metrics` of `http.listen`, by default port 9855, as Prometheus text or OpenMetrics. Every
+series whose labels are known beforehand exists at 0 from the start, so that an alert on
+`increase()` sees the first notice of a node's life. Scrape often: a machine that dies within 30
+seconds is seen by a scrape every 5 to 10 seconds, and by no other. Notice ids appear as OpenMetrics exemplars, never as
+labels. `job` comes from clients: its values are capped in number and length, and past the cap they
+fold into `other`.
+
+Drills are told apart: their notices have source `manual` and their flushes kind `manual`.
+
+| name | type | labels | meaning |
+|---|---|---|---|
+"""
+
+EXPOSITION = ROOT / "tests/golden/metrics_story.txt"
+"""The exposition of an agent after a story in which every series appears."""
+
+
+def metrics() -> str:
+    """Return the reference of all metrics, in Markdown."""
+    rows = []
+    for family in text_string_to_metric_families(EXPOSITION.read_text(encoding="utf-8")):
+        counter = family.type == "counter" and not family.name.endswith("_total")
+        name = f"{family.name}_total" if counter else family.name
+        labels = sorted({label for sample in family.samples for label in sample.labels} - {"le"})
+        shown = ", ".join(f"`{label}`" for label in labels)
+        rows.append(f"| `{name}` | {family.type} | {shown} | {family.documentation} |")
+    return _METRICS + "\n".join(rows) + "\n"
+
+
 PAGES: Mapping[Path, Callable[[], str]] = {
     ROOT / "docs/reference/configuration.md": configuration,
+    ROOT / "docs/reference/metrics.md": metrics,
 }
 """What each page is made by."""
 

@@ -1,4 +1,3 @@
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -159,10 +158,3 @@ def test_pending_tables_are_those_of_later_features() -> None:
         "report",
     }
     assert not Table.pending
-
-
-def test_the_reference_page_is_as_the_schema_makes_it() -> None:
-    pages = runpy.run_path(str(ROOT / "tools/docs.py"))["PAGES"]
-    page = ROOT / "docs/reference/configuration.md"
-
-    assert page.read_text(encoding="utf-8") == pages[page](), "say: python tools/docs.py"
