@@ -88,9 +88,9 @@ _METRICS = """\
 At `/metrics` of `http.listen`, by default port 9855, as Prometheus text or OpenMetrics. Every
 series whose labels are known beforehand exists at 0 from the start, so that an alert on
 `increase()` sees the first notice of a node's life. Scrape often: a machine that dies within 30
-seconds is seen by a scrape every 5 to 10 seconds, and by no other. Notice ids appear as OpenMetrics exemplars, never as
-labels. `job` comes from clients: its values are capped in number and length, and past the cap they
-fold into `other`.
+seconds is seen by a scrape every 5 to 10 seconds, and by no other. Notice ids appear as OpenMetrics
+exemplars, never as labels. `job` comes from clients: its values are capped in number and length,
+and past the cap they fold into `other`.
 
 Drills are told apart: their notices have source `manual` and their flushes kind `manual`.
 

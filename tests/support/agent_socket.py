@@ -63,7 +63,7 @@ class Client:
         self._reader = reader
         self._writer = writer
 
-    def say(self, kind: str, **fields: Any) -> None:
+    def say(self, kind: str, /, **fields: Any) -> None:
         """Send a message."""
         self.say_raw(json.dumps({"type": kind, **fields}).encode() + b"\n")
 
@@ -111,7 +111,9 @@ class Client:
         self._writer.write_eof()
 
     async def close(self) -> None:
-        """Hang up."""
+        """Hang up, with nothing said that the agent does not take."""
+        if self._writer.transport.get_write_buffer_size():
+            self._writer.transport.abort()
         self._writer.close()
         try:
             await self._writer.wait_closed()
@@ -197,11 +199,10 @@ def program(code: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         stdout=subprocess.PIPE,
     )
     try:
-        with process:
-            yield process
+        yield process
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def wait_for_line(process: subprocess.Popen[bytes]) -> str:

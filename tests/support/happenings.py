@@ -94,9 +94,7 @@ def scheduled(
 ) -> Sighting:
     """Return one of the scheduled events of EC2."""
     stated = _stated(starts_at)
-    return sighting(
-        SCHEDULED, key, Kind.MAINTENANCE, action, code=code, cancellable=True, **stated
-    )
+    return sighting(SCHEDULED, key, Kind.MAINTENANCE, action, code=code, cancellable=True, **stated)
 
 
 def preempted() -> Sighting:
@@ -131,7 +129,7 @@ def shutdown() -> Sighting:
 
 def announced_by_file() -> Sighting:
     """Return what an operator or an unknown cloud announces by a file."""
-    return sighting(FILE, "file", Kind.MANUAL, Action.UNKNOWN)
+    return sighting(FILE, "file", Kind.TERMINATION, Action.UNKNOWN)
 
 
 def joined(

@@ -5,6 +5,7 @@ Each time it is asked for its status some seconds pass and what the test has pla
 
 from __future__ import annotations
 
+import contextlib
 import socketserver
 import threading
 from collections.abc import Callable
@@ -99,8 +100,10 @@ class OperatorAgent:
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
-                for line in self.rfile:
-                    self.wfile.write(agent.answer(line))
+                # A command that was interrupted no longer reads its answer.
+                with contextlib.suppress(ConnectionError):
+                    for line in self.rfile:
+                        self.wfile.write(agent.answer(line))
 
         self._server = socketserver.ThreadingUnixStreamServer(str(self.path), Handler)
         self._server.daemon_threads = True

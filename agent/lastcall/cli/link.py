@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import socket
-from typing import Any
+from typing import Any, Self
 
 from lastcall.wire.codec import WireError, decode_object, encode
 from lastcall.wire.messages import AGENT_LINE_LIMIT, Message
@@ -55,7 +55,7 @@ class AgentLink:
             self._fail(str(error))
         self._reader = self._socket.makefile("rb")
 
-    def __enter__(self) -> AgentLink:
+    def __enter__(self) -> Self:
         """Return the connection."""
         return self
 
@@ -80,7 +80,7 @@ class AgentLink:
         if not answer:
             raise NoAnswerError(f"the agent at {self._path} hung up")
         if answer.get("type") == "error":
-            raise RefusedError(str(answer.get("message")))
+            raise RefusedError(f"the agent refused: {answer.get('message')}")
         return answer
 
     def _fail(self, why: str) -> None:

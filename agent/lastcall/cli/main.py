@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
+import sys
 from collections.abc import Sequence
 
 from lastcall._version import __version__
@@ -30,11 +33,17 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A text from elsewhere must not end a command on a terminal that lacks its letters.
+        sys.stdout.reconfigure(errors="backslashreplace")
     parsed = parser().parse_args(arguments)
     try:
         code: int = parsed.run(parsed)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
+        # What is still in the buffer must not complain once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return code

@@ -23,9 +23,8 @@ class SocketPath:
     """A path with a listening socket on it.
 
     A lock beside it keeps a second agent out; the kernel frees it when its holder dies, so that a
-    socket left behind by a killed agent is simply replaced. All steps are relative to the
-    directory's descriptor: they stay in the one that was checked, and none of the names used on
-    the way has to fit into a socket's address.
+    socket left behind by a killed agent is simply replaced. All steps stay in the directory that
+    was opened first.
     """
 
     def __init__(self, path: str, mode: int, group: str) -> None:
@@ -133,7 +132,7 @@ class SocketPath:
             os.unlink(new, dir_fd=directory_fd)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
-            listener.bind(f"/proc/self/fd/{directory_fd}/{new}")
+            listener.bind(self._address(directory_fd, new))
             if gid is not None:
                 os.chown(new, -1, gid, dir_fd=directory_fd, follow_symlinks=False)
             os.chmod(new, self._mode, dir_fd=directory_fd)
@@ -144,6 +143,13 @@ class SocketPath:
             listener.close()
             raise
         return listener
+
+    def _address(self, directory_fd: int, name: str) -> str:
+        """Return a name's address, which is shown to whoever lists the system's sockets."""
+        path = os.path.join(self._directory, name)
+        if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
+            return path
+        return f"/proc/self/fd/{directory_fd}/{name}"
 
 
 def _open_directory(path: str) -> int:

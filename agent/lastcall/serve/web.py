@@ -36,7 +36,12 @@ BACKLOG = 32
 
 _COSTLY = frozenset({"/metrics", "/status"})
 
-_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Connection": "close",
+    "Server": "lastcall",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 class WebServer:
