@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psutil
+
 START_SECONDS = 15.0
 
 
@@ -27,9 +29,22 @@ def free_port() -> int:
 
 
 class RunningAgent:
-    """``lastcall run`` with directories of its own; what it logs is kept line by line."""
+    """``lastcall run`` with directories of its own; what it logs is kept line by line.
 
-    def __init__(self, folder: Path, *settings: str, prefix: tuple[str, ...] = ()) -> None:
+    Args:
+        folder: where its socket and its journal are.
+        settings: each ``table.key=value``.
+        prefix: a command that runs the agent, in place of itself.
+        environment: variables beside those of the test.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *settings: str,
+        prefix: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         self.socket_path = folder / "agent.sock"
         self.port = free_port()
@@ -37,6 +52,7 @@ class RunningAgent:
         self.other_lines: list[str] = []
         self.process: asyncio.subprocess.Process | None = None
         self._prefix = prefix
+        self._environment = environment or {}
         self._settings = (
             f"socket.path={self.socket_path}",
             f"state_dir={folder / 'state'}",
@@ -57,17 +73,25 @@ class RunningAgent:
 
     async def start(self, *, until: str = "provider_settled") -> None:
         """Start the agent and wait until it has logged an event."""
-        config = self.folder / "empty.toml"
-        config.touch()
-        flags = [flag for setting in self._settings for flag in ("--set", setting)]
-        command = [sys.executable, "-m", "lastcall", "run", "--config", str(config), *flags]
         known = {name: value for name, value in os.environ.items() if not name.startswith("LAST")}
+        seen = len(self.log)
         self.process = await asyncio.create_subprocess_exec(
-            *self._prefix, *command, stderr=asyncio.subprocess.PIPE, env=known
+            *(*self._prefix, sys.executable, "-m", "lastcall", "run", *self._arguments()),
+            stderr=asyncio.subprocess.PIPE,
+            env={**known, **self._environment},
         )
         self._reading = asyncio.create_task(self._read(self.process))
-        seen = len(self.log)
         await self.wait(lambda: self.process is None or self.logged(until, seen), START_SECONDS)
+
+    @property
+    def pid(self) -> int:
+        """The process that runs now."""
+        assert self.process is not None
+        return self.process.pid
+
+    def resident_bytes(self) -> int:
+        """Return how much memory it takes now."""
+        return int(psutil.Process(self.pid).memory_info().rss)
 
     async def end(self, number: int) -> int | None:
         """Signal the agent, wait for its end, and return its exit code."""
@@ -92,7 +116,8 @@ class RunningAgent:
                     await asyncio.sleep(0.005)
         except TimeoutError:
             pass
-        assert holds(), "\n".join(["never held; the agent said:", *map(str, self.log)])
+        said = [*map(str, self.log), *self.other_lines]
+        assert holds(), "\n".join(["never held; the agent said:", *said])
 
     def logged(self, event: str, since: int = 0) -> list[dict[str, Any]]:
         """Return the lines that it logged of one event."""
@@ -110,6 +135,12 @@ class RunningAgent:
             if line.startswith(series + " "):
                 return float(line.split(" ")[1])
         return None
+
+    def _arguments(self) -> list[str]:
+        config = self.folder / "empty.toml"
+        config.touch()
+        flags = [flag for setting in self._settings for flag in ("--set", setting)]
+        return ["--config", str(config), *flags]
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
