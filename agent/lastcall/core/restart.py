@@ -51,6 +51,7 @@ def reboot(turn: Turn) -> None:
     turn.node = Node(
         notices=kept,
         jobs={job: replace(history, last_at=None) for job, history in turn.node.jobs.items()},
+        observed_since=turn.now,
         interruptions=turn.node.interruptions,
         cordoned_for=turn.node.cordoned_for,
     )

@@ -47,9 +47,10 @@ class SocketPath:
         try:
             gid = _group_id(self._group)
             self._directory_fd = self._open_directory()
-            self._lock_fd = self._lock(self._directory_fd)
-            self._check_place(self._directory_fd)
-            return self._bind(self._directory_fd, gid, backlog)
+            self._lock(self._directory_fd)
+            # A socket that stands there is replaced in one step: clients never find a gap.
+            new = f".{self._name}.new" if self._is_taken(self._directory_fd) else self._name
+            return self._bind(self._directory_fd, new, gid, backlog)
         except SocketError:
             self.release()
             raise
@@ -95,7 +96,7 @@ class SocketPath:
         os.chmod(self._directory, DIRECTORY_MODE)
         return _open_directory(self._directory)
 
-    def _lock(self, directory_fd: int) -> int:
+    def _lock(self, directory_fd: int) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             lock_fd = os.open(f"{self._name}.lock", flags, LOCK_MODE, dir_fd=directory_fd)
@@ -103,21 +104,26 @@ class SocketPath:
             raise SocketError(f"cannot open {self._path}.lock: {error.strerror}") from error
         try:
             fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             holder = os.pread(lock_fd, 20, 0).decode(errors="replace").strip() or "unknown"
             os.close(lock_fd)
             raise SocketError(f"another agent (process {holder}) listens on {self._path}") from None
+        except OSError as error:
+            os.close(lock_fd)
+            raise SocketError(f"cannot lock {self._path}.lock: {error.strerror}") from error
+        self._lock_fd = lock_fd
         os.fchmod(lock_fd, LOCK_MODE)
-        os.ftruncate(lock_fd, 0)
-        os.pwrite(lock_fd, f"{os.getpid()}\n".encode(), 0)
-        return lock_fd
+        # Who holds it is only a help for people: a full disk must not keep the agent out.
+        with suppress(OSError):
+            os.ftruncate(lock_fd, 0)
+            os.pwrite(lock_fd, f"{os.getpid()}\n".encode(), 0)
 
-    def _check_place(self, directory_fd: int) -> None:
-        """Make sure that nothing but a socket is replaced."""
+    def _is_taken(self, directory_fd: int) -> bool:
+        """Return whether a socket stands there; nothing else is ever replaced."""
         try:
             there = os.stat(self._name, dir_fd=directory_fd, follow_symlinks=False)
         except FileNotFoundError:
-            return
+            return False
         if stat.S_ISDIR(there.st_mode):
             raise SocketError(
                 f"{self._path} is a directory; mount the directory that holds the socket, "
@@ -125,19 +131,20 @@ class SocketPath:
             )
         if not stat.S_ISSOCK(there.st_mode):
             raise SocketError(f"{self._path} is there already and is no socket")
+        return True
 
-    def _bind(self, directory_fd: int, gid: int | None, backlog: int) -> socket.socket:
-        new = f".{self._name}.new"
-        with suppress(FileNotFoundError):
-            os.unlink(new, dir_fd=directory_fd)
+    def _bind(self, directory_fd: int, new: str, gid: int | None, backlog: int) -> socket.socket:
+        if new != self._name:
+            with suppress(FileNotFoundError):
+                os.unlink(new, dir_fd=directory_fd)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             listener.bind(self._address(directory_fd, new))
+            self._inode = _inode(new, directory_fd)
             if gid is not None:
                 os.chown(new, -1, gid, dir_fd=directory_fd, follow_symlinks=False)
             os.chmod(new, self._mode, dir_fd=directory_fd)
             listener.listen(backlog)
-            self._inode = _inode(new, directory_fd)
             os.rename(new, self._name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
         except OSError:
             listener.close()

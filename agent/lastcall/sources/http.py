@@ -161,11 +161,11 @@ class MetadataClient:
         return self._clock.wall() - self._clock.monotonic() - offset_seconds
 
     def deadline(self, unix: float) -> float:
-        """Return the monotonic moment of a provider's wall time.
+        """Return the earliest monotonic moment that a provider's wall time may be.
 
         The node's own wall clock counts only while no answer has shown the provider's.
         """
-        offset_seconds = self._provider_clock.offset_seconds
+        offset_seconds = self._provider_clock.latest_offset_seconds
         if offset_seconds is None:
             offset_seconds = self._clock.wall() - self._clock.monotonic()
         return unix - offset_seconds

@@ -30,6 +30,11 @@ class ProviderClock:
         low, high = self._bounds
         return (low + high) / 2
 
+    @property
+    def latest_offset_seconds(self) -> float | None:
+        """The same if the provider's clock is as far on as it may be: no deadline is too late."""
+        return None if self._bounds is None else self._bounds[1]
+
     def learn(self, date: str | None, asked_at: float, answered_at: float) -> None:
         """Take in one answer's header; one that is missing or no date changes nothing.
 
