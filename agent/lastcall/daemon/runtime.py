@@ -17,6 +17,10 @@ Executor = Callable[[Any], None]
 """Carries out one type of command: at once, or by starting a task of its own."""
 
 
+EVENTS_PER_ROUND = 64
+"""Events handled before the loop goes on to whatever else is due."""
+
+
 class Record(Protocol):
     """Where events are kept for a restart."""
 
@@ -63,6 +67,10 @@ class Runtime:
             while True:
                 event, at = await self._queue.get()
                 self._handle(event, at)
+                for _ in range(min(self._queue.qsize(), EVENTS_PER_ROUND)):
+                    self._handle(*self._queue.get_nowait())
+                # A queue that is never empty must not keep the sockets and timers waiting.
+                await asyncio.sleep(0)
         finally:
             if self._timer is not None:
                 self._timer.cancel()
