@@ -20,7 +20,7 @@ from lastcall.daemon.executors import Executors
 from lastcall.daemon.runtime import Runtime
 from lastcall.daemon.settings import machine_settings
 from lastcall.daemon.watch import Watch
-from lastcall.drain.base import NoDrain
+from lastcall.drain.base import DrainBackend, NoDrain
 from lastcall.record.journal import Journal
 from lastcall.record.metrics import Metrics
 from lastcall.record.status import status
@@ -50,7 +50,7 @@ class Daemon:
         node, first = self._replay()
         self._first_event = first
         self._runtime = Runtime(self._machine, node, self._journal)
-        self._drain = NoDrain()
+        self._drain: DrainBackend = NoDrain()
         self._metrics = Metrics(
             lambda: self._runtime.node,
             monotonic=self._clock.monotonic,

@@ -94,11 +94,13 @@ class Executors:
 
     async def _cordon(self, command: Cordon) -> None:
         attempt = await self._drain.cordon(command.notice)
-        self._post(CordonEnded(command.notice.id, attempt.done, attempt.detail))
+        if attempt is not None:
+            self._post(CordonEnded(command.notice.id, attempt.done, attempt.detail))
 
     async def _uncordon(self, command: Uncordon) -> None:
         attempt = await self._drain.uncordon(command.id)
-        self._post(UncordonEnded(command.id, attempt.done, attempt.detail))
+        if attempt is not None:
+            self._post(UncordonEnded(command.id, attempt.done, attempt.detail))
 
     async def _drain_node(self, command: Drain) -> None:
         result = await self._drain.drain(command.notice)

@@ -25,15 +25,18 @@ class DrainResult:
 
 
 class DrainBackend(Protocol):
-    """Moves work off the node. A call ends by the notice's deadline and raises nothing."""
+    """Moves work off the node. A call ends by the notice's deadline and raises nothing.
+
+    An attempt is ``None`` where there is nothing to attempt.
+    """
 
     name: str
 
-    async def cordon(self, notice: NoticeView) -> Attempt:
+    async def cordon(self, notice: NoticeView) -> Attempt | None:
         """Keep new work off the node; doing it twice is harmless."""
         ...
 
-    async def uncordon(self, notice_id: str) -> Attempt:
+    async def uncordon(self, notice_id: str) -> Attempt | None:
         """Give the node back, where the cordon is the one made for this notice."""
         ...
 
@@ -47,14 +50,15 @@ class NoDrain:
 
     name = "none"
 
-    async def cordon(self, notice: NoticeView) -> Attempt:
+    async def cordon(self, notice: NoticeView) -> None:
         """Cordon nothing."""
-        return Attempt(done=False, detail=f"no drain backend to cordon the node for {notice.id}")
+        del notice
 
-    async def uncordon(self, notice_id: str) -> Attempt:
+    async def uncordon(self, notice_id: str) -> None:
         """Lift nothing."""
-        return Attempt(done=False, detail=f"no drain backend to lift the cordon of {notice_id}")
+        del notice_id
 
     async def drain(self, notice: NoticeView) -> DrainResult:
         """Drain nothing."""
-        return DrainResult("none", f"no drain backend to drain the node for {notice.id}")
+        del notice
+        return DrainResult("none", "this node has no drain backend")
