@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -56,11 +57,12 @@ from support.happenings import (
 from support.story import Story
 
 PROCESSES = 4
-PAUSES_SECONDS = (0.0, 0.5, 3.0, 12.0, 40.0, 70.0, 400.0, 2000.0)
+PAUSES_SECONDS = (0.0, 0.0, 0.5, 1.0, 1.0, 2.0, 2.0, 3.0, 7.0, 12.0, 25.0, 70.0, 400.0, 2000.0)
 
 VARIANTS: dict[Scope, tuple[Callable[[float], Sighting], ...]] = {
     SPOT: (
         lambda now: spot(now + 120),
+        lambda now: spot(now + 240),
         lambda now: spot(now + 15, Action.STOP),
         lambda now: spot(now - 5),
         lambda _: spot(None),
@@ -114,15 +116,16 @@ class Course:
         self._handled: dict[int, set[str]] = {}
         self._unanswered: list[Command] = []
         self._connections = 0
+        self._read = 0
 
     def take(self, step: Step) -> None:
         """Let the pause pass and the event happen, where it can."""
-        before = len(self.story.decided)
         self.story.at(self.story.now + step.pause_seconds)
         event = _HAPPENINGS[step.what](self, step)
         if event is not None:
             self.story.at(self.story.now, event)
-        decided = self.story.decided[before:]
+        decided = self.story.decided[self._read :]
+        self._read = len(self.story.decided)
         self._unanswered += [c for c in decided if isinstance(c, (Tell, Cordon, Uncordon, Drain))]
 
     def show(self, step: Step) -> Event:
@@ -190,9 +193,10 @@ class Course:
         process = self._connected(step)
         if process is None:
             return None
-        session, known = self._sessions[process], [*self.story.node.notices, "no-such-id"]
-        name = known[-1 - step.how % min(len(known), 3)] if step.how % 7 else known[0]
-        said = step.how // 7 % 8
+        session, known = self._sessions[process], self.story.notices()
+        told = [notice.id for notice in known if notice.told] or [notice.id for notice in known]
+        name = told[-1 - step.how % min(len(told), 2)] if told else "no-such-id"
+        said = (step.which + step.how) % 9
         if said in (2, 3, 4, 5, 6):
             self._handled.setdefault(process, set()).add(name)
         return (
@@ -204,6 +208,7 @@ class Course:
             flushed(session, name),
             flushed(session, name, durable=False),
             Progressed(session, name, "writing", 1, 2),
+            Intended(session, "no-such-id", "save"),
         )[said]
 
     def train(self, step: Step) -> Event | None:
@@ -276,18 +281,29 @@ _HAPPENINGS: dict[str, Callable[[Course, Step], Event | None]] = {
     "reboot": Course.reboot,
 }
 
-_OFTEN = ["show"] * 5 + ["join"] * 5 + ["speak"] * 7 + ["answer"] * 4 + ["clear"] * 2
-_WITHOUT_RESTART = [*_OFTEN, *(name for name in _HAPPENINGS if name != "restart")]
+_OFTEN = ["speak"] * 10 + ["show"] * 5 + ["join"] * 5 + ["answer"] * 4 + ["clear"] * 2
+_WITHOUT_RESTART = (*_OFTEN, *(name for name in _HAPPENINGS if name != "restart"))
 
 
-def steps(*, restarts: bool, at_most: int = 40) -> st.SearchStrategy[list[Step]]:
-    """Return a strategy for courses; without restarts where the test brings its own."""
-    happenings = [*_OFTEN, *_HAPPENINGS] if restarts else _WITHOUT_RESTART
-    step = st.builds(
-        Step,
-        st.sampled_from(PAUSES_SECONDS),
-        st.sampled_from(happenings),
-        st.integers(0, 11),
-        st.integers(0, 83),
-    )
-    return st.lists(step, min_size=at_most // 2, max_size=at_most)
+def courses(*, restarts: bool, longest: int = 60) -> st.SearchStrategy[list[Step]]:
+    """Return a strategy for courses; without restarts where the test brings its own.
+
+    A course is drawn at random and then cut to a length, so that what fails is shown as the
+    shortest beginning of it that fails. It starts with three processes.
+    """
+    happenings = (*_OFTEN, *_HAPPENINGS) if restarts else _WITHOUT_RESTART
+
+    def course(seed: int, length: int) -> list[Step]:
+        draw = random.Random(seed)
+        begin = [Step(0.0, "join", process, 0) for process in range(3)]
+        return begin + [
+            Step(
+                draw.choice(PAUSES_SECONDS),
+                draw.choice(happenings),
+                draw.randrange(1000),
+                draw.randrange(1000),
+            )
+            for _ in range(length)
+        ]
+
+    return st.builds(course, st.integers(0, 2**32), st.integers(longest // 3, longest))

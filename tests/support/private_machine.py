@@ -73,7 +73,7 @@ class PrivateMachine:
             assert await first.stdout.readline() == b"ready\n"
             yield cls(first)
         finally:
-            await first.communicate()
+            await first.communicate(b"")
 
     @contextlib.asynccontextmanager
     async def simulating(
@@ -93,14 +93,18 @@ class PrivateMachine:
             service.send_signal(signal.SIGTERM)
             await service.communicate()
 
-    async def output_of(self, *command: str) -> str:
-        """Return what a command prints that is run there and ends well."""
+    async def run(self, *command: str) -> tuple[int | None, str]:
+        """Run a command there; return its exit code and what it prints."""
         process = await asyncio.create_subprocess_exec(
             *self.enter, *command, stdout=asyncio.subprocess.PIPE
         )
-        out, _ = await asyncio.wait_for(process.communicate(), 20)
-        assert process.returncode == 0, out
-        return out.decode()
+        try:
+            out, _ = await asyncio.wait_for(process.communicate(), 20)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.communicate()
+        return process.returncode, out.decode()
 
 
 class UnconfiguredAgent(RunningAgent):
@@ -117,14 +121,10 @@ class UnconfiguredAgent(RunningAgent):
         await super().start(until=until)
         self.socket_path = self.path_to("/run/lastcall/agent.sock")
 
-    def path_to(self, path: str) -> Path:
-        """Return how a path of the machine is reached from outside."""
-        return Path(f"/proc/{self.pid}/root{path}")
-
     async def get(self, path: str) -> tuple[int, str]:
         """Return status and body of one of its pages."""
         url = f"http://127.0.0.1:9855{path}"
-        fetched = await self._machine.output_of(sys.executable, "-c", _FETCH, url)
+        _, fetched = await self._machine.run(sys.executable, "-c", _FETCH, url)
         status, _, body = fetched.partition("\n")
         return int(status), body
 

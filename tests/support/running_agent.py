@@ -73,21 +73,29 @@ class RunningAgent:
 
     async def start(self, *, until: str = "provider_settled") -> None:
         """Start the agent and wait until it has logged an event."""
-        known = {name: value for name, value in os.environ.items() if not name.startswith("LAST")}
         seen = len(self.log)
+        await self.begin()
+        await self.wait(lambda: self.process is None or self.logged(until, seen), START_SECONDS)
+
+    async def begin(self) -> None:
+        """Start the agent and wait for nothing."""
+        known = {name: value for name, value in os.environ.items() if not name.startswith("LAST")}
         self.process = await asyncio.create_subprocess_exec(
             *(*self._prefix, sys.executable, "-m", "lastcall", "run", *self._arguments()),
             stderr=asyncio.subprocess.PIPE,
             env={**known, **self._environment},
         )
         self._reading = asyncio.create_task(self._read(self.process))
-        await self.wait(lambda: self.process is None or self.logged(until, seen), START_SECONDS)
 
     @property
     def pid(self) -> int:
         """The process that runs now."""
         assert self.process is not None
         return self.process.pid
+
+    def path_to(self, path: str | Path) -> Path:
+        """Return how a path as the agent sees it is reached from here."""
+        return Path(f"/proc/{self.pid}/root{path}")
 
     def resident_bytes(self) -> int:
         """Return how much memory it takes now."""
@@ -118,6 +126,17 @@ class RunningAgent:
             pass
         said = [*map(str, self.log), *self.other_lines]
         assert holds(), "\n".join(["never held; the agent said:", *said])
+
+    async def wait_view(
+        self, holds: Callable[[dict[str, Any]], object], seconds: float = 10.0
+    ) -> dict[str, Any]:
+        """Wait until something holds for what the agent knows, and return that."""
+        async with asyncio.timeout(seconds):
+            while True:
+                view = await view_of(self)
+                if holds(view):
+                    return view
+                await asyncio.sleep(0.02)
 
     def logged(self, event: str, since: int = 0) -> list[dict[str, Any]]:
         """Return the lines that it logged of one event."""
@@ -189,6 +208,20 @@ class LineClient:
                 message: dict[str, Any] = json.loads(line)
                 if kind is None or message["type"] == kind:
                     return message
+
+
+async def request_drill(agent: RunningAgent, lead_seconds: float = 20.0) -> str:
+    """Ask for a rehearsal as an operator does; return the id of its notice."""
+    async with LineClient.connected(agent.socket_path) as operator:
+        operator.send(type="drill", lead_seconds=lead_seconds)
+        return str((await operator.receive("ok"))["id"])
+
+
+async def view_of(agent: RunningAgent) -> dict[str, Any]:
+    """Return what the agent knows, as an operator is told it."""
+    async with LineClient.connected(agent.socket_path) as operator:
+        operator.send(type="status")
+        return await operator.receive("status")
 
 
 def _fetch(url: str) -> tuple[int, str]:
