@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastcall.core.commands import Cordon, Uncordon
 from lastcall.core.events import CordonEnded, UncordonEnded
-from lastcall.core.machine import GIVE_BACK_AGAIN_SECONDS
+from lastcall.core.results import GIVE_BACK_AGAIN_SECONDS
 from support.happenings import (
     SPOT,
     spot,
