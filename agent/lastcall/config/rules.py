@@ -43,7 +43,7 @@ class NoticeRule(Table, frozen=True, kw_only=True):
     ]
     drain: Annotated[bool | None, about("Whether the node is cordoned and drained for it.")] = None
     act_before_seconds: Annotated[
-        Annotated[float, Meta(ge=0, le=604800)] | None,
+        Annotated[float, Meta(ge=0, le=31622400)] | None,
         about("How long before it happens the processes are told."),
     ] = None
     expires_seconds: Annotated[

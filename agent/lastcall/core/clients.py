@@ -163,16 +163,18 @@ def flushed(turn: Turn, event: FlushReported) -> None:
     if notice is not None:
         outcome = flushes.judge(turn, notice, event.path, durable=event.durable)
     facts = {"path": event.path, "step": event.step, "bytes": event.bytes}
-    if not _settle(turn, event.session, event.id, outcome, facts=facts):
+    settled = _settle(turn, event.session, event.id, outcome, facts=facts)
+    if settled is None:
         return
-    if outcome is not Outcome.NOT_DURABLE:
+    if settled and outcome is not Outcome.NOT_DURABLE:
         _remember(turn, event)
     turn.do(Confirm(event.session, "flushed", event.id))
 
 
 def failed(turn: Turn, event: FlushFailed) -> None:
     """Take in that a flush did not succeed."""
-    if _settle(turn, event.session, event.id, Outcome.FAILED, cause=event.reason):
+    settled = _settle(turn, event.session, event.id, Outcome.FAILED, cause=event.reason)
+    if settled is not None:
         turn.do(Confirm(event.session, "failed", event.id))
 
 
@@ -269,17 +271,22 @@ def _settle(
     *,
     cause: str = "",
     facts: Mapping[str, object] = MappingProxyType({}),
-) -> bool:
-    """End a flush; return whether there is such a notice, so that saying it twice is harmless."""
+) -> bool | None:
+    """End a flush; return whether it is news, since saying it twice is harmless.
+
+    ``None``: there is no such notice. What is said of one that has ended is news, and too late to
+    be counted.
+    """
     found = _flush_of(turn, session, notice_id)
     if found is None:
-        return False
+        return None
     notice, flush = found
     if notice.open and flush.outcome is None:
         flush = replace(flush, **facts)  # type: ignore[arg-type]  # names and types are those of the callers above
         notice = flushes.put(notice, flush)
         turn.put_notice(flushes.settle(turn, notice, flush.client, outcome, cause))
-    return True
+        return True
+    return not notice.open and flush.path is None
 
 
 def _remember(turn: Turn, event: FlushReported | CheckpointReported) -> Client | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from lastcall.core.commands import Tell
+from lastcall.core.commands import CallOff, Tell
 from lastcall.core.events import SourceReported
 from lastcall.core.facts import NoticeChanged, NoticeSeen
 from lastcall.core.model import Claim, Notice, Phase, Response, Sighting, Stance
@@ -95,6 +95,10 @@ def _compare(turn: Turn, notice: Notice, event: SourceReported, seen: dict[str, 
             claims.append(_renewed(turn, claim, new))
     if not claims:
         turn.put_notice(replace(notice, gone=True))
+        if notice.ending == "passed":
+            # Its deadline came and the machine is still there: whoever waits may go on.
+            told = turn.sessions_of(notice.flushes)
+            turn.do(CallOff(notice.id, "no source reports it any more", told))
     elif tuple(claims) != notice.claims:
         _changed(turn, notice, replace(notice, claims=tuple(claims)))
 

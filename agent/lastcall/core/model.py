@@ -195,6 +195,7 @@ class Notice:
         supersedes: notices that this one took the place of.
         flushes: by client.
         drained: the drain's outcome, once there is one.
+        acknowledged: the provider is being told that we are done; ``answered``: it has answered.
         overdue: the deadline has come while flushes were not over.
         lost_jobs: jobs whose loss has been made known.
         gone: no source reports it any more; its last claims only name it.
@@ -213,6 +214,7 @@ class Notice:
     drain_began_at: float | None = None
     drained: str | None = None
     acknowledged: bool = False
+    answered: bool = False
     overdue: bool = False
     lost_jobs: frozenset[str] = frozenset()
     gone: bool = False

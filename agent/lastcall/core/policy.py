@@ -43,7 +43,7 @@ _FLUSH = Stance.FLUSH
 # document two minutes and at least 30 s, Google about 30 s and an hour for a GPU machine's host
 # maintenance; an Auto Scaling target state carries no time at all.
 BUILT_IN: tuple[tuple[Rule, Response], ...] = (
-    (Rule(kind="manual"), Response(_FLUSH, drain=False)),
+    (Rule(kind="manual"), Response(_FLUSH, drain=False, assumed_lead_seconds=30.0)),
     (Rule(kind="rebalance"), Response(Stance.ADVISE, False, None, ADVICE_EXPIRES_SECONDS)),
     (Rule("aws", "preemption"), Response(_FLUSH, True, assumed_lead_seconds=120.0)),
     (Rule("aws", "termination"), Response(_FLUSH, True, assumed_lead_seconds=60.0)),
@@ -109,7 +109,8 @@ def _override(response: Response, rule: Rule) -> Response:
         if (value := getattr(rule, name)) is not None
     }
     changed = replace(response, **changes)
-    if changed.stance is Stance.FLUSH and changed.assumed_lead_seconds is None:
+    at_once = changed.stance is Stance.FLUSH and changed.act_before_seconds is None
+    if at_once and changed.assumed_lead_seconds is None:
         # A flush needs a deadline, or it would never be missed.
         changed = replace(changed, assumed_lead_seconds=30.0)
     # Only a node that is going is drained.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from lastcall.core import flushes
 from lastcall.core.commands import Drain, WatchProcess
 from lastcall.core.facts import NoticeEnded
-from lastcall.core.model import Claim, Node, Notice, Phase
+from lastcall.core.model import Claim, Node, Notice, Outcome, Phase, Stance
 from lastcall.core.turn import Turn
 
 
@@ -27,6 +27,9 @@ def start(turn: Turn) -> None:
         if not (notice.told and turn.settings.acts):
             continue
         turn.cordon(notice)
+        if notice.acknowledged and not notice.answered:
+            # Nobody heard what the provider said; saying it twice is harmless.
+            turn.put_notice(replace(notice, acknowledged=False))
         if notice.phase is Phase.DRAINING and notice.drained is None:
             turn.do(Drain(turn.view(notice)))
 
@@ -42,7 +45,8 @@ def reboot(turn: Turn) -> None:
     for notice in turn.node.notices.values():
         after = notice
         if notice.open:
-            after = replace(notice, phase=Phase.DONE, ended_at=turn.now, ending="rebooted")
+            after = _missed(turn, notice)
+            after = replace(after, phase=Phase.DONE, ended_at=turn.now, ending="rebooted")
             turn.publish(NoticeEnded(turn.view(after), "rebooted", flushes.tally(after)))
         if notice.told or not notice.open:
             named = any(c.sighting.identity or c.sighting.deadline_unix for c in notice.claims)
@@ -52,9 +56,23 @@ def reboot(turn: Turn) -> None:
         notices=kept,
         jobs={job: replace(history, last_at=None) for job, history in turn.node.jobs.items()},
         observed_since=turn.now,
-        interruptions=turn.node.interruptions,
         cordoned_for=turn.node.cordoned_for,
     )
+
+
+def _missed(turn: Turn, notice: Notice) -> Notice:
+    """Return a notice whose unfinished flushes the end of the machine has cut off.
+
+    When that was nobody knows; the deadline, on the clock of that boot, is the best guess.
+    """
+    end = notice.first_seen if notice.deadline is None else notice.deadline
+    last_turn = Turn(turn.node, end, turn.settings)
+    cause = "the machine went down first"
+    outcome = Outcome.MISSED if notice.stance is Stance.FLUSH else Outcome.IGNORED
+    notice = flushes.settle_all(last_turn, notice, outcome, cause)
+    for command in last_turn.commands:
+        turn.do(command)
+    return notice
 
 
 def _survived(claim: Claim) -> Claim:

@@ -62,6 +62,9 @@ def drain_ended(turn: Turn, event: DrainEnded) -> None:
 
 def acknowledge_ended(turn: Turn, event: AcknowledgeEnded) -> None:
     """Take in what the provider said to our word."""
+    notice = turn.node.notices.get(event.id)
+    if notice is not None:
+        turn.put_notice(replace(notice, answered=True))
     turn.publish(Acknowledged(event.id, event.accepted, event.detail))
 
 

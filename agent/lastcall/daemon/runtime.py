@@ -43,6 +43,7 @@ class Runtime:
         self._executors: Mapping[type[Command], Executor] = {}
         self._queue: asyncio.Queue[tuple[Event, float]] = asyncio.Queue()
         self._timer: asyncio.TimerHandle | None = None
+        self._due_at: float | None = None
         self._handled_at: float | None = None
         self._log = structlog.get_logger()
 
@@ -65,18 +66,26 @@ class Runtime:
         """Handle events until cancelled."""
         try:
             while True:
-                event, at = await self._queue.get()
-                self._handle(event, at)
+                self._take(*await self._queue.get())
                 for _ in range(min(self._queue.qsize(), EVENTS_PER_ROUND)):
-                    self._handle(*self._queue.get_nowait())
+                    self._take(*self._queue.get_nowait())
                 # A queue that is never empty must not keep the sockets and timers waiting.
                 await asyncio.sleep(0)
         finally:
             if self._timer is not None:
                 self._timer.cancel()
 
+    def _take(self, event: Event, at: float) -> None:
+        """Handle an event, and before it whatever fell due before it came.
+
+        The journal then holds each step as what it was, and a replay decides the same.
+        """
+        while self._due_at is not None and self._due_at <= at:
+            self._handle(Tick(), self._due_at)
+        self._handle(event, at)
+
     def _handle(self, event: Event, at: float) -> None:
-        before = self.node
+        before, self._due_at = self.node, None
         try:
             self.node, commands = self._machine.handle(before, event, at)
         except Exception:  # noqa: BLE001 — see below
@@ -103,10 +112,10 @@ class Runtime:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        moment = self._machine.wake_at(self.node, now)
-        if moment is not None:
+        self._due_at = self._machine.wake_at(self.node, now)
+        if self._due_at is not None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(moment, self._wake, moment)
+            self._timer = loop.call_at(self._due_at, self._wake, self._due_at)
 
     def _wake(self, moment: float) -> None:
         # The loop may call a little early by its clock's resolution; the machine must not see that.

@@ -231,6 +231,7 @@ def _scheduled_event(entry: Mapping[str, object], key: str, deadline: Deadline) 
         kind=Kind.MAINTENANCE,
         action=_EVENT_ACTIONS.get(code, Action.UNKNOWN),
         code=code,
+        identity=key,
         deadline=None if not_before_unix is None else deadline(not_before_unix),
         deadline_unix=not_before_unix,
         reason=_text(entry.get("Description"), _REASON_LIMIT),

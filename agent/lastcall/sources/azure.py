@@ -181,6 +181,7 @@ class AzureSource:
             kind=event.kind,
             action=event.action,
             code=event.type,
+            identity=event.id,
             deadline=self._deadline(event),
             deadline_unix=event.not_before_unix,
             reason=event.reason,

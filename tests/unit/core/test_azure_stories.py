@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lastcall.core.commands import Acknowledge, CallOff, Cordon, Drain, Tell, Uncordon
-from lastcall.core.events import AcknowledgeEnded, CordonEnded, DrainEnded, FlushFailed, Intended
+from lastcall.core.events import (
+    AcknowledgeEnded,
+    CordonEnded,
+    DrainEnded,
+    FlushFailed,
+    Intended,
+    Started,
+)
 from lastcall.core.facts import Acknowledged, FlushSettled, NoticeEnded, NoticeSeen
 from lastcall.core.model import Phase, Stance
 from lastcall.core.policy import Policy, Rule
@@ -148,6 +155,16 @@ def test_the_event_is_approved_once_all_is_flushed_and_drained() -> None:
     assert decided.fact(Acknowledged).accepted is False
     story.at(200, EVENTS.shows(azure("Preempt", 30, acknowledgeable=True)))
     assert len(story.decided.commands(Acknowledge)) == 1
+
+
+def test_an_approval_that_nobody_heard_the_answer_to_is_sent_again_after_a_restart() -> None:
+    story = preempted_node()
+    name = story.notice().id
+    story.at(5, flushed("s0", name), flushed("s1", name), DrainEnded(name, "none"))
+
+    assert story.at(6, Started()).commands(Acknowledge)
+    story.at(7, AcknowledgeEnded(name, accepted=True))
+    assert story.at(8, Started()).commands(Acknowledge) == []
 
 
 def test_a_node_with_nothing_to_drain_is_approved_when_all_is_flushed() -> None:

@@ -122,6 +122,19 @@ def test_two_looks_that_find_nothing_take_nothing_back() -> None:
     assert story.notice().open
 
 
+def test_whoever_waits_may_go_on_when_the_deadline_came_and_the_machine_stayed() -> None:
+    story = a_node()
+    story.at(0, SPOT.shows(spot(ends_at=120)))
+    story.at(9, flushed("s0", story.notice().id))
+    story.at(126)
+    assert story.notice().ending == "passed"
+
+    decided = story.at(130, SPOT.shows(), SPOT.shows(), SPOT.shows())
+
+    assert decided.command(CallOff).sessions == ("s0",)
+    assert story.at(131, SPOT.shows()).commands(CallOff) == []
+
+
 def test_three_looks_that_find_nothing_withdraw() -> None:
     story = a_node()
     story.at(0, SPOT.shows(spot(ends_at=120)))

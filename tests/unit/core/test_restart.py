@@ -13,7 +13,7 @@ from lastcall.core.events import (
     Started,
     UncordonEnded,
 )
-from lastcall.core.facts import FlushSettled, NodeDrained, NoticeEnded
+from lastcall.core.facts import FlushSettled, NodeDrained, NoticeEnded, WorkLost
 from lastcall.core.model import Kind, Node, Phase
 from lastcall.core.policy import Rule
 from lastcall.core.turn import Settings
@@ -169,7 +169,9 @@ def test_a_reboot_ends_what_was_open_and_says_what_had_come_of_it() -> None:
     decided = story.at(5, Rebooted())
 
     ended = decided.fact(NoticeEnded)
-    assert (ended.ending, ended.outcomes) == ("rebooted", {"in_time": 1})
+    assert (ended.ending, ended.outcomes) == ("rebooted", {"in_time": 1, "missed": 1})
+    missed = decided.fact(FlushSettled)
+    assert (missed.rank, missed.cause) == (1, "the machine went down first")
     assert decided.commands(CallOff) == decided.commands(Tell) == []
     assert story.phase is Phase.DONE
     assert story.node.clients == story.node.sessions == {}
@@ -184,7 +186,17 @@ def test_a_reboot_keeps_what_was_learned_of_the_jobs_but_not_the_old_clock() -> 
 
     assert story.node.jobs["llama"].durable_seconds == (9.0,)
     assert story.node.jobs["llama"].last_at is None
-    assert story.node.interruptions == 1
+    assert story.node.interruptions == 0
+
+
+def test_work_that_a_machine_took_down_with_it_is_counted_from_its_last_checkpoint() -> None:
+    story = a_node()
+    story.at(10, CheckpointReported(session="s0", step=7, durable_seconds=9.0))
+    story.at(20, SPOT.shows(spot(ends_at=140)))
+
+    decided = story.at(3, Rebooted())
+
+    assert decided.fact(WorkLost).seconds == 130
 
 
 def test_a_state_without_time_or_name_that_still_holds_after_a_reboot_is_a_new_notice() -> None:

@@ -257,6 +257,7 @@ def test_an_event_is_known_by_its_id_and_has_its_time():
         key="instance-event-0aaaabbbbccccdddd",
         kind=Kind.MAINTENANCE,
         action=Action.REBOOT,
+        identity="instance-event-0aaaabbbbccccdddd",
         code="system-reboot",
         deadline=deadline(starts_unix),
         deadline_unix=starts_unix,
