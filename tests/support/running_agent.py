@@ -28,6 +28,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def plain_environment() -> dict[str, str]:
+    """Return the test's own environment without what is meant for lastcall."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("LASTCALL_")}
+
+
 class RunningAgent:
     """``lastcall run`` with directories of its own; what it logs is kept line by line.
 
@@ -79,11 +84,10 @@ class RunningAgent:
 
     async def begin(self) -> None:
         """Start the agent and wait for nothing."""
-        known = {name: value for name, value in os.environ.items() if not name.startswith("LAST")}
         self.process = await asyncio.create_subprocess_exec(
             *(*self._prefix, sys.executable, "-m", "lastcall", "run", *self._arguments()),
             stderr=asyncio.subprocess.PIPE,
-            env={**known, **self._environment},
+            env={**plain_environment(), **self._environment},
         )
         self._reading = asyncio.create_task(self._read(self.process))
 
@@ -208,6 +212,17 @@ class LineClient:
                 message: dict[str, Any] = json.loads(line)
                 if kind is None or message["type"] == kind:
                     return message
+
+
+async def join(agent: RunningAgent, **hello: object) -> dict[str, Any]:
+    """Say hello as often as it takes, as a process does that wants to train; return the welcome."""
+    async with asyncio.timeout(START_SECONDS):
+        while True:
+            # An agent that has just begun, or has many at its door, may send it away.
+            with contextlib.suppress(OSError):
+                async with LineClient.connected(agent.socket_path, hello) as client:
+                    return await client.receive("welcome")
+            await asyncio.sleep(0.02)
 
 
 async def request_drill(agent: RunningAgent, lead_seconds: float = 20.0) -> str:

@@ -75,6 +75,7 @@ async def test_killed_at_any_step_it_carries_on_with_the_same_notice(
         metadata.raise_notice("preemption", 120)
     else:
         async with LineClient.connected(agent.socket_path, RANK) as rank:
+            await rank.receive("welcome")
             metadata.raise_notice("preemption", 120)
             notice_id = (await rank.receive("notice"))["id"]
             if moment != "told":
@@ -113,6 +114,7 @@ async def test_a_notice_that_is_withdrawn_lets_training_go_on(
         watching(tmp_path, url) as agent,
         LineClient.connected(agent.socket_path, RANK) as rank,
     ):
+        await rank.receive("welcome")
         metadata.raise_notice("preemption", 120)
         notice = await rank.receive("notice")
         metadata.withdraw()
@@ -151,6 +153,7 @@ async def test_a_state_directory_that_cannot_be_written_is_a_warning(
         watching(tmp_path, url, f"state_dir={blocked}/state") as agent,
         LineClient.connected(agent.socket_path, RANK) as rank,
     ):
+        await rank.receive("welcome")
         metadata.raise_notice("preemption", 120)
         notice = await rank.receive("notice")
         rank.send(type="flushed", id=notice["id"], path="/mnt/shared/54", step=54)
