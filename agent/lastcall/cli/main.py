@@ -33,6 +33,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
+    for name in ("stdout", "stderr"):
+        # Python has no stream where whoever started us closed it.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - kept open
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A text from elsewhere must not end a command on a terminal that lacks its letters.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -164,6 +164,8 @@ class Flush:
         return 0
 
     def _settle(self, report: Report) -> bool:
+        # A drill ends with its last flush: what was open is asked before the agent can answer.
+        open_ids = self._ledger.open_ids
         told = self._ledger.settle(self._undertaking, report)
         if told is None:
             _log.warning(
@@ -178,7 +180,7 @@ class Flush:
             self._tell_as_checkpoint(report)
             return False
         # A withdrawn notice lets training go on, so nothing need be waited for.
-        standing = self._ledger.open_ids.intersection(told)
+        standing = open_ids.intersection(told)
         return self._outbox.wait(standing, ANSWER_SECONDS) if standing else False
 
     def _tell_as_checkpoint(self, report: Report) -> None:

@@ -46,7 +46,7 @@ class GcpNotices(Table, frozen=True):
         float,
         Meta(ge=0.1, le=300),
         about("How long a question is left open for the server to answer at the change."),
-    ] = 55.0
+    ] = 20.0
     maintenance_poll_seconds: Annotated[
         SlowPollSeconds, about("Time between looks for upcoming maintenance.")
     ] = 60.0

@@ -55,9 +55,7 @@ def configure(level: Level = "info", form: Form = "auto", stream: TextIO | None 
         form: ``json``, ``console``, or ``auto``: by whether the stream is a terminal.
         stream: where to; standard error by default.
     """
-    if stream is None:
-        # Python has no stream where whoever started the agent closed its standard error.
-        stream = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as above
+    stream = stream if stream is not None else sys.stderr
     for_people = form == "console" or (form == "auto" and stream.isatty())
     before: list[Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -23,7 +23,10 @@ READ_BYTES = CLIENT_LINE_LIMIT
 """The most that is taken at once."""
 
 LEFTOVER_BYTES = 512 * 1024
-"""The most that is taken of what a client leaves behind in the kernel's buffer."""
+"""The most that is taken of what a dead process leaves behind in the kernel's buffer."""
+
+LAST_BYTES = 4 * READ_BYTES
+"""The most that is taken at once of what a connection holds that is closed under us."""
 
 LINES_PER_TURN = 4
 
@@ -93,6 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held = False
         self._no_more_input = False
         self._orphaned = False
+        self._leftover_bytes = 0
         self._ended = False
         self._closed = False
         self._why = "it hung up"
@@ -147,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None or self._ended:
             return
         self._transport.pause_reading()
-        self._read_leftover()
+        self._leftover_bytes = LEFTOVER_BYTES
         self._orphaned = True
         self._why = "its process died"
         self._no_more_input = True
@@ -198,7 +202,9 @@ class Connection(asyncio.BufferedProtocol):
         """Take in that the connection is gone, and what came before that."""
         if not self._ended:
             # A failed write ends the connection while the last report may lie there unread.
-            self._read_leftover()
+            self._leftover_bytes = LAST_BYTES
+            while self._read_leftover():
+                pass
         self._transport = None
         self._no_more_input = True
         for timer in self._timers.values():
@@ -239,6 +245,9 @@ class Connection(asyncio.BufferedProtocol):
             pass
         elif len(self._pending) >= CLIENT_LINE_LIMIT:
             self._talk.overflow()
+        elif self._read_leftover():
+            # Piece by piece: many that die at once must not fill our memory with what they left.
+            self._turns.join(self)
         elif self._no_more_input:
             self._end()
             if self._orphaned or self._hung_up():
@@ -271,16 +280,18 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None and self._transport.get_write_buffer_size():
             self.pause_writing()
 
-    def _read_leftover(self) -> None:
+    def _read_leftover(self) -> bool:
+        """Take a piece of what was left behind; return whether there was one."""
         socket = self.socket
-        while socket is not None and len(self._pending) < LEFTOVER_BYTES:
-            try:
-                chunk = os.read(socket.fileno(), READ_BYTES)
-            except OSError:
-                return
-            if not chunk:
-                return
-            self._pending += chunk
+        if socket is None or self._leftover_bytes <= 0:
+            return False
+        try:
+            chunk = os.read(socket.fileno(), READ_BYTES)
+        except OSError:
+            return False
+        self._pending += chunk
+        self._leftover_bytes -= len(chunk)
+        return bool(chunk)
 
     def _hung_up(self) -> bool:
         """Return whether the client has closed its end, rather than only ceased to write."""

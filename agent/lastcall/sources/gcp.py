@@ -21,7 +21,7 @@ from lastcall.sources.pacing import Pace
 READ_SECONDS = 4.0
 """How long a value that is asked for without waiting may take."""
 
-SPARE_SECONDS = 10.0
+SPARE_SECONDS = 5.0
 """How much longer than the server we wait.
 
 A server whose clients leave first keeps their questions open until it takes no more (public issue
