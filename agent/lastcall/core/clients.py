@@ -9,7 +9,7 @@ from types import MappingProxyType
 from lastcall.core import flushes
 from lastcall.core.commands import Advise, Confirm, Greet, Refuse
 from lastcall.core.deadlines import flush_until, left
-from lastcall.core.estimates import JobAdvice, JobHistory, advise, remember
+from lastcall.core.estimates import JobAdvice, JobHistory, advise, remember, verdict
 from lastcall.core.events import (
     Acked,
     Beat,
@@ -26,6 +26,7 @@ from lastcall.core.events import (
 from lastcall.core.facts import CheckpointSeen, ClientCame, ClientWent, JobResumed
 from lastcall.core.model import Client, Flush, Node, Notice, Outcome, Stance
 from lastcall.core.turn import Settings, Turn, with_item, without
+from lastcall.core.views import NoticeView
 
 AWAY_SECONDS = 60.0
 """How long a client without a connection is remembered when nothing is expected of it."""
@@ -196,6 +197,19 @@ def resumed(turn: Turn, event: ResumeReported) -> None:
     turn.do(Confirm(event.session, "resumed"))
 
 
+def advise_of(turn: Turn, notice: NoticeView) -> None:
+    """Tell each client whether its flush fits the time that this notice leaves."""
+    if notice.flush_until is None:
+        return
+    budget_seconds = left(notice.flush_until, turn.now)
+    for client in turn.node.clients.values():
+        history = turn.node.jobs.get(client.job)
+        if client.session is not None and history is not None:
+            usual = advice_for(turn.node, client.job, turn.now, turn.settings)
+            fits = verdict(usual.predicted_seconds, budget_seconds)
+            turn.do(Advise(client.session, replace(usual, fits=fits)))
+
+
 def advice_for(node: Node, job: str, now: float, settings: Settings) -> JobAdvice:
     """Return what is known of a job's next flush, and how often it should checkpoint."""
     leads = [settings.policy.expected_lead_seconds(name) for name in node.providers]
@@ -244,7 +258,7 @@ def _flush_of(turn: Turn, session: str, notice_id: str) -> tuple[Notice, Flush] 
     if notice is None or notice.told_at is None:
         turn.do(Refuse(session, "unknown_id", f"no notice has the id {notice_id[:64]!r}"))
         return None
-    return notice, notice.flushes.get(client.key) or Flush(client.key, client.job)
+    return notice, notice.flushes.get(client.key) or flushes.of(client)
 
 
 def _update(turn: Turn, session: str, notice_id: str, **changes: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lastcall.core import flushes, incidents
+from lastcall.core import clients, flushes, incidents
 from lastcall.core.commands import Acknowledge, CallOff, Drain, Tell
 from lastcall.core.conditions import acknowledgeable
 from lastcall.core.facts import FlushOverdue, NoticeEnded, NoticeTold
@@ -24,6 +24,7 @@ def tell(turn: Turn, notice: Notice) -> Notice:
     shown, sessions = turn.view(notice), turn.sessions_of(notice.flushes)
     turn.do(Tell(shown, sessions))
     turn.publish(NoticeTold(shown, len(sessions)))
+    clients.advise_of(turn, shown)
     turn.cordon(notice)
     return notice
 
@@ -43,6 +44,8 @@ def supersede(turn: Turn, notice: Notice) -> Notice:
 
 def withdraw(turn: Turn, notice: Notice) -> Notice:
     """Let training go on."""
+    if all(claim.sighting.started for claim in notice.claims):
+        return call_off(turn, notice, "completed", "it is over, and the machine is still here")
     return call_off(turn, notice, "withdrawn", "the provider withdrew it")
 
 

@@ -76,15 +76,16 @@ def advise(
     interval = None
     if stall:
         interval = math.sqrt(2 * stall * mean_time_between_interruptions_seconds)
-    if predicted is None or budget_seconds is None:
-        fits = "unknown"
-    elif predicted <= COMFORT * budget_seconds:
-        fits = "fits"
-    elif predicted <= budget_seconds:
-        fits = "tight"
-    else:
-        fits = "misses"
-    return JobAdvice(interval, fits, predicted)
+    return JobAdvice(interval, verdict(predicted, budget_seconds), predicted)
+
+
+def verdict(predicted_seconds: float | None, budget_seconds: float | None) -> str:
+    """Return whether a flush fits: ``fits``, ``tight``, ``misses`` or ``unknown``."""
+    if predicted_seconds is None or budget_seconds is None:
+        return "unknown"
+    if predicted_seconds <= COMFORT * budget_seconds:
+        return "fits"
+    return "tight" if predicted_seconds <= budget_seconds else "misses"
 
 
 def _quantile(values: tuple[float, ...], share: float) -> float | None:

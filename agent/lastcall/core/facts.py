@@ -41,6 +41,16 @@ class SourceAnswered(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class ClockWrong(Fact):
+    """The node's clock is far from the provider's; deadlines go by the provider's."""
+
+    name: ClassVar[str] = "clock_wrong"
+    warning: ClassVar[bool] = True
+    source: str
+    skew_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class NoticeSeen(Fact):
     """A notice came into being."""
 

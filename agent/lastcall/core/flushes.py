@@ -25,12 +25,17 @@ def expect(turn: Turn, notice: Notice, client: Client) -> Notice:
     if flush is None:
         if notice.id in client.handled or len(notice.flushes) >= LIMIT:
             return notice
-        flush = Flush(client.key, client.job)
+        flush = of(client)
     if flush.told_at is None and client.session is not None:
         flush = replace(flush, told_at=turn.now)
     if flush is notice.flushes.get(client.key):
         return notice
     return put(notice, flush)
+
+
+def of(client: Client) -> Flush:
+    """Return a flush that nothing is known of yet."""
+    return Flush(client.key, client.job, client.rank)
 
 
 def put(notice: Notice, flush: Flush) -> Notice:
@@ -61,13 +66,12 @@ def settle(turn: Turn, notice: Notice, client: str, outcome: Outcome, cause: str
         if deadline is not None:
             margin_seconds = deadline - turn.now
             used_ratio = flush_seconds / (deadline - told_at) if deadline > told_at else None
-    known = turn.node.clients.get(client)
     turn.publish(
         FlushSettled(
             notice=turn.view(notice),
             client=client,
             job=settled.job,
-            rank=known.rank if known else None,
+            rank=settled.rank,
             outcome=outcome,
             flush_seconds=flush_seconds,
             margin_seconds=margin_seconds,

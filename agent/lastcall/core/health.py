@@ -5,11 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lastcall.core.events import IdentityLearned, ProvidersFound, SourcePolled
-from lastcall.core.facts import ProviderSettled, SourceAnswered
+from lastcall.core.facts import ClockWrong, ProviderSettled, SourceAnswered
 from lastcall.core.model import SourceHealth
 from lastcall.core.turn import Turn, with_item, without
 
 GOOD = ("ok", "notice")
+
+WRONG_CLOCK_SECONDS = 5.0
+"""A node's clock that is off by more than this is worth a word; it is right again at half of it."""
+
+
+def _watch_clock(
+    turn: Turn, source: str, health: SourceHealth, skew_seconds: float | None
+) -> SourceHealth:
+    off_seconds = abs(skew_seconds or 0.0)
+    if off_seconds > WRONG_CLOCK_SECONDS and not health.clock_wrong:
+        turn.publish(ClockWrong(source, skew_seconds or 0.0))
+        return replace(health, clock_wrong=True)
+    if off_seconds < WRONG_CLOCK_SECONDS / 2 and health.clock_wrong:
+        return replace(health, clock_wrong=False)
+    return health
 
 
 def settle_providers(turn: Turn, event: ProvidersFound) -> None:
@@ -34,6 +49,7 @@ def poll(turn: Turn, event: SourcePolled) -> None:
     elif not good:
         troubles = with_item(troubles, event.scope, event.result)
     skew_seconds = health.skew_seconds if event.skew_seconds is None else event.skew_seconds
+    health = _watch_clock(turn, event.source, health, skew_seconds)
     health = replace(
         health,
         troubles=troubles,

@@ -138,7 +138,7 @@ def _changed(turn: Turn, before: Notice, after: Notice) -> Notice:
         return after
     turn.publish(NoticeChanged(new))
     waiting = [flush.client for flush in after.unsettled]
-    if after.told and waiting:
+    if after.told and waiting and replace(new, sources=old.sources) != old:
         turn.do(Tell(new, turn.sessions_of(waiting)))
     return after
 

@@ -25,6 +25,10 @@ class Kind(StrEnum):
     MANUAL = "manual"
 
 
+_STRENGTH = {Kind.REBALANCE: 0, Kind.MAINTENANCE: 1}
+"""How much a kind says about the machine's end; all others say that it comes."""
+
+
 class Action(StrEnum):
     """What it does to the machine."""
 
@@ -117,6 +121,7 @@ class Sighting:
         deadline: when it happens; ``None`` where the provider names no time.
         deadline_unix: the same as the provider stated it; only a change of it moves the deadline.
         acknowledgeable: the provider can be told that we are done with it.
+        started: it is happening now; when it is gone it is over, and was not withdrawn.
     """
 
     source: str
@@ -132,6 +137,7 @@ class Sighting:
     cancellable: bool = False
     drill: bool = False
     acknowledgeable: bool = False
+    started: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +177,7 @@ class Flush:
 
     client: str
     job: str
+    rank: int | None = None
     told_at: float | None = None
     acked_at: float | None = None
     begun_at: float | None = None
@@ -190,17 +197,18 @@ class Notice:
     """What the node is told: one incident, held by every claim that points at it.
 
     Attributes:
-        claims: the sightings that hold it up; the first one names its source and kind.
+        claims: the sightings that hold it up; the strongest names its source and kind.
         signalled: the last of the clients that were there has been told.
         supersedes: notices that this one took the place of.
         flushes: by client.
         drained: the drain's outcome, once there is one.
-        acknowledged: the provider is being told that we are done; ``answered``: it has answered.
+        acknowledged: the provider is being told that we are done.
+        accepted: what the provider said to that; ``None`` until it has.
         overdue: the deadline has come while flushes were not over.
         lost_jobs: jobs whose loss has been made known.
         gone: no source reports it any more; its last claims only name it.
-        ending: why it is over: ``withdrawn``, ``superseded``, ``expired``, ``passed``,
-            ``rehearsed`` or ``rebooted``.
+        ending: why it is over: ``withdrawn``, ``completed``, ``superseded``, ``expired``,
+            ``passed``, ``rehearsed`` or ``rebooted``.
     """
 
     id: str
@@ -214,7 +222,7 @@ class Notice:
     drain_began_at: float | None = None
     drained: str | None = None
     acknowledged: bool = False
-    answered: bool = False
+    accepted: bool | None = None
     overdue: bool = False
     lost_jobs: frozenset[str] = frozenset()
     gone: bool = False
@@ -233,8 +241,8 @@ class Notice:
 
     @property
     def lead(self) -> Claim:
-        """The claim that names it."""
-        return self.claims[0]
+        """The claim that names it: the strongest, and of those the first."""
+        return max(self.claims, key=lambda claim: _STRENGTH.get(claim.sighting.kind, 2))
 
     @property
     def nearest(self) -> Claim:
@@ -311,12 +319,14 @@ class SourceHealth:
         troubles: what went wrong last, by scope; a scope that answers well is not in it.
         last_success: when a scope last answered well, on the monotonic clock.
         skew_seconds: the node's clock minus the provider's.
+        clock_wrong: the skew is large, and has been made known.
     """
 
     troubles: Mapping[str, str] = field(default_factory=dict)
     result: str = ""
     last_success: float | None = None
     skew_seconds: float | None = None
+    clock_wrong: bool = False
 
     @property
     def up(self) -> bool:

@@ -27,7 +27,7 @@ def start(turn: Turn) -> None:
         if not (notice.told and turn.settings.acts):
             continue
         turn.cordon(notice)
-        if notice.acknowledged and not notice.answered:
+        if notice.acknowledged and notice.accepted is None:
             # Nobody heard what the provider said; saying it twice is harmless.
             turn.put_notice(replace(notice, acknowledged=False))
         if notice.phase is Phase.DRAINING and notice.drained is None:

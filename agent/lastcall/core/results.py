@@ -64,7 +64,7 @@ def acknowledge_ended(turn: Turn, event: AcknowledgeEnded) -> None:
     """Take in what the provider said to our word."""
     notice = turn.node.notices.get(event.id)
     if notice is not None:
-        turn.put_notice(replace(notice, answered=True))
+        turn.put_notice(replace(notice, accepted=event.accepted))
     turn.publish(Acknowledged(event.id, event.accepted, event.detail))
 
 

@@ -38,7 +38,7 @@ class Daemon:
     """The agent, from start to stop."""
 
     def __init__(self, loaded: Loaded) -> None:
-        """Build everything that needs no event loop; the journal is read here."""
+        """Build everything; nothing outside is touched yet."""
         self._config = config = loaded.config
         self._log = structlog.get_logger()
         self._clock = SystemClock()
@@ -47,9 +47,7 @@ class Daemon:
         self._journal = Journal(
             Path(config.state_dir), _boot_id(), wall=self._clock.wall, warn=self._warn
         )
-        node, first = self._replay()
-        self._first_event = first
-        self._runtime = Runtime(self._machine, node, self._journal)
+        self._runtime = Runtime(self._machine, Node(), self._journal)
         self._drain: DrainBackend = NoDrain()
         self._metrics = Metrics(
             lambda: self._runtime.node,
@@ -97,7 +95,9 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
+        # The socket first: a second agent ends here, and never comes near the journal.
         await self._socket.start()
+        self._runtime.node, first_event = self._replay()
         self._journal.start()
         executors = Executors(
             socket=self._socket,
@@ -108,7 +108,7 @@ class Daemon:
             post=self._runtime.post,
         )
         self._runtime.connect(executors.table())
-        self._runtime.post(self._first_event)
+        self._runtime.post(first_event)
         consumer = asyncio.create_task(self._runtime.run(), name="runtime")
         watch = asyncio.create_task(self._watch.run(), name="watch")
         web = asyncio.create_task(self._web.start(), name="web")

@@ -58,6 +58,7 @@ class Executors:
         self._journal = journal
         self._metrics = metrics
         self._post = post
+        self._unconfirmed: list[Confirm] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._log = structlog.get_logger()
 
@@ -71,7 +72,7 @@ class Executors:
             Advise: self._socket.advise,
             WatchProcess: self._socket.watch_process,
             Publish: self._publish,
-            Confirm: lambda command: self._spawn(self._confirm(command)),
+            Confirm: self._confirm,
             Cordon: lambda command: self._spawn(self._cordon(command)),
             Uncordon: lambda command: self._spawn(self._uncordon(command)),
             Drain: lambda command: self._spawn(self._drain_node(command)),
@@ -88,9 +89,19 @@ class Executors:
         self._metrics.record(command.fact)
         log_fact(self._log, command.fact)
 
-    async def _confirm(self, command: Confirm) -> None:
-        await self._journal.durable(CONFIRM_SECONDS)
-        self._socket.confirm(command)
+    def _confirm(self, command: Confirm) -> None:
+        self._unconfirmed.append(command)
+        if len(self._unconfirmed) == 1:
+            self._spawn(self._confirm_all())
+
+    async def _confirm_all(self) -> None:
+        """Answer in the order in which it was said, once all of it is on record."""
+        while self._unconfirmed:
+            count = len(self._unconfirmed)
+            await self._journal.durable(CONFIRM_SECONDS)
+            for command in self._unconfirmed[:count]:
+                self._socket.confirm(command)
+            del self._unconfirmed[:count]
 
     async def _cordon(self, command: Cordon) -> None:
         attempt = await self._drain.cordon(command.notice)

@@ -27,6 +27,7 @@ _SECRET_NAME = re.compile(r"token|secret|password|authorization|credential|cooki
 _SECRET_PART = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=bearer )\S+", re.IGNORECASE)
 _HIDDEN = "***"
 
+_GOOD_RESULTS = ("ok", "notice")
 _BAD_OUTCOMES = ("late", "failed", "missed", "not_durable", "incomplete")
 _NEWS = (facts.NoticeSeen, facts.NoticeTold, facts.NoticeChanged)
 """Facts whose line says all that is known of the notice; the others only name it."""
@@ -100,8 +101,8 @@ def log_fact(logger: FilteringBoundLogger, fact: Fact) -> None:
 
 def _is_bad(fact: Fact) -> bool:
     match fact:
-        case facts.SourceAnswered(up=good):
-            return not good
+        case facts.SourceAnswered(result=result):
+            return result not in _GOOD_RESULTS
         case facts.Cordoned(cordoned=good) | facts.Uncordoned(uncordoned=good):
             return not good
         case facts.Acknowledged(accepted=good):

@@ -11,13 +11,15 @@ from typing import Any
 
 from lastcall.core.deadlines import left
 from lastcall.core.estimates import JobAdvice, JobHistory
-from lastcall.core.model import Client, Flush, Node, Notice, Phase, SourceHealth
+from lastcall.core.model import Client, Flush, Node, Notice, Outcome, Phase, SourceHealth
 from lastcall.core.views import view
 
 SHOWN_ENDED = 20
 """Ended notices that are shown, the latest first."""
 
 QUIET = "quiet"
+
+_DURABLE = (Outcome.IN_TIME, Outcome.LATE)
 
 _PHASES = (Phase.DRAINING, Phase.FLUSHING, Phase.TOLD, Phase.SEEN)
 
@@ -118,7 +120,9 @@ class _Status:
 
     def _notice(self, notice: Notice) -> dict[str, Any]:
         shown = view(notice, self._reserve_seconds)
-        lead_seconds = None if shown.deadline is None else shown.deadline - shown.first_seen
+        lead_seconds = None
+        if shown.deadline is not None:
+            lead_seconds = left(shown.deadline, shown.first_seen)
         stated_unix = shown.deadline_unix
         return {
             "id": shown.id,
@@ -141,7 +145,7 @@ class _Status:
             "budget_seconds": self._until(shown.flush_until) if notice.open else None,
             "supersedes": list(shown.supersedes),
             "drained": notice.drained,
-            "acknowledged": notice.acknowledged,
+            "acknowledged": notice.accepted is True,
             "lost_jobs": sorted(notice.lost_jobs),
             "ending": notice.ending,
             "ended_unix": self._unix(notice.ended_at),
@@ -149,11 +153,10 @@ class _Status:
         }
 
     def _flush(self, notice: Notice, flush: Flush) -> dict[str, Any]:
-        client = self._node.clients.get(flush.client)
         return {
             "client": flush.client,
             "job": flush.job,
-            "rank": client.rank if client else None,
+            "rank": flush.rank,
             "outcome": flush.outcome.value if flush.outcome else None,
             "cause": flush.cause,
             "will": flush.will,
@@ -166,7 +169,9 @@ class _Status:
             "acked_after_seconds": _between(flush.told_at, flush.acked_at),
             "begun_after_seconds": _between(flush.told_at, flush.begun_at),
             "settled_after_seconds": _between(flush.told_at, flush.settled_at),
-            "margin_seconds": _between(flush.settled_at, notice.deadline),
+            "margin_seconds": (
+                _between(flush.settled_at, notice.deadline) if flush.outcome in _DURABLE else None
+            ),
         }
 
     def _client(self, client: Client) -> dict[str, Any]:

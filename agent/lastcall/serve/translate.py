@@ -58,6 +58,17 @@ def clean(text: str, length: int) -> str:
     return _STEERING.sub("", text)[:length].strip()
 
 
+def clean_path(text: str) -> str:
+    """Return where a checkpoint is, without what gives access to it: users, signatures, tokens."""
+    path = clean(text, PATH_LENGTH)
+    scheme, mark, rest = path.partition("://")
+    if not mark:
+        return path
+    place = re.split("[?#]", rest, maxsplit=1)[0]
+    host, slash, file = place.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{file}"
+
+
 def notice(view: NoticeView, *, now: float, wall: float) -> messages.Notice:
     """Return a notice as it is sent now.
 
@@ -136,7 +147,7 @@ def event(message: FromClient, session: str) -> Event | None:  # noqa: PLR0911 -
             return FlushReported(
                 session=session,
                 id=message.id,
-                path=clean(message.path, PATH_LENGTH),
+                path=clean_path(message.path),
                 step=message.step,
                 bytes=message.bytes,
                 stall_seconds=message.stall_seconds,
@@ -179,4 +190,4 @@ def _word(text: str | None) -> str | None:
 
 
 def _path(text: str | None) -> str | None:
-    return None if text is None else clean(text, PATH_LENGTH)
+    return None if text is None else clean_path(text)

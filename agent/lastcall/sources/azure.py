@@ -186,6 +186,7 @@ class AzureSource:
             deadline_unix=event.not_before_unix,
             reason=event.reason,
             cancellable=not event.started,
+            started=event.started,
             acknowledgeable=event.ends_work and not event.shared,
         )
 

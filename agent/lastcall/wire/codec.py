@@ -24,7 +24,10 @@ class WireError(ValueError):
 
 
 def encode(message: Message) -> bytes:
-    """Return the message as one line; a field that is ``None`` is left out."""
+    """Return the message as one line.
+
+    An optional field that is ``None`` is left out; one that always stands is ``null``.
+    """
     return encode_object({"type": message.type, **_plain(message)})
 
 
@@ -80,7 +83,7 @@ def _plain(message: Message) -> dict[str, Any]:
         value = getattr(message, field.name)
         if isinstance(value, tuple):
             value = [_plain(item) if isinstance(item, Message) else item for item in value]
-        if value is not None:
+        if value is not None or field.default is MISSING:
             plain[field.name] = value
     return plain
 

@@ -305,6 +305,7 @@ async def test_the_other_commands_become_lines(door):
         "type": "advice",
         "checkpoint_interval_seconds": 60.0,
         "flush_fits": "fits",
+        "predicted_flush_seconds": None,
     }
     assert await client.hear() == {"type": "ok", "re": "checkpoint"}
 

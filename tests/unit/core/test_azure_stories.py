@@ -256,3 +256,13 @@ def test_a_watching_agent_approves_nothing() -> None:
     kinds = {type(command) for command in story.decided}
     assert not kinds & {Acknowledge, Cordon, Drain}
     assert story.notice().ending == "passed"
+
+
+def test_an_event_that_had_started_and_is_gone_is_over_and_was_not_withdrawn() -> None:
+    story = a_node()
+    story.at(0, EVENTS.shows(azure("Reboot", 800)))
+    story.at(801, EVENTS.shows(azure("Reboot", 800, started=True)))
+
+    decided = story.at(802, EVENTS.shows())
+
+    assert decided.fact(NoticeEnded).ending == "completed"

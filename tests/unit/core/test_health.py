@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lastcall.core.events import IdentityLearned, ProvidersFound, SourcePolled
-from lastcall.core.facts import ProviderSettled, SourceAnswered
+from lastcall.core.facts import ClockWrong, ProviderSettled, SourceAnswered
 from support.happenings import SPOT, spot
 from support.story import Story, a_node
 
@@ -81,3 +81,15 @@ def test_who_is_watched_and_what_the_machine_is() -> None:
     assert decided.fact(ProviderSettled) == ProviderSettled(("aws",), "dmi: Amazon EC2")
     assert story.node.providers == ("aws",)
     assert story.node.identity == {"zone": "b", "instance_type": "p5"}
+
+
+def test_a_clock_that_is_far_off_is_said_once_until_it_was_right_again() -> None:
+    story = Story()
+
+    for second in range(5):
+        poll(story, second, "ok", skew_seconds=300.0)
+    poll(story, 6, "ok", skew_seconds=0.1)
+    poll(story, 7, "ok", skew_seconds=-40.0)
+
+    said = [fact.skew_seconds for fact in story.decided.facts(ClockWrong)]
+    assert said == [300.0, -40.0]

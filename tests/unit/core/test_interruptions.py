@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from lastcall.core.commands import CallOff, Cordon, Drain, Tell, Uncordon
-from lastcall.core.events import CordonEnded, Rebooted
+from lastcall.core.commands import Advise, CallOff, Cordon, Drain, Tell, Uncordon
+from lastcall.core.events import (
+    CheckpointReported,
+    CordonEnded,
+    ProvidersFound,
+    Rebooted,
+)
 from lastcall.core.facts import FlushSettled, NoticeChanged, NoticeEnded, NoticeSeen
-from lastcall.core.model import Action, DeadlineQuality, Phase, Urgency
+from lastcall.core.model import Action, DeadlineQuality, Kind, Phase, Urgency
 from support.happenings import (
+    EVENTS,
     LOGIND,
     REBALANCE,
     SCHEDULED,
     SPOT,
     TARGET_STATE,
+    azure,
     flushed,
     joined,
     scheduled,
@@ -219,3 +226,35 @@ def test_what_another_scope_or_source_does_not_see_takes_nothing_back() -> None:
 
     assert [notice.open for notice in story.notices()] == [True, True]
     assert story.decided.commands(CallOff) == []
+
+
+def test_what_says_more_of_the_end_names_the_notice_whoever_came_first() -> None:
+    story = a_node()
+    story.at(0, SCHEDULED.shows(scheduled(starts_at=600)))
+    name = story.notice().id
+
+    decided = story.at(5, SPOT.shows(spot(ends_at=125)))
+
+    shown = decided.command(Tell).notice
+    assert (shown.id, shown.kind, shown.deadline) == (name, Kind.PREEMPTION, 125)
+
+
+def test_another_source_of_the_same_news_does_not_disturb_the_clients() -> None:
+    story = a_node()
+    story.at(0, SPOT.shows(spot(ends_at=30)))
+
+    decided = story.at(5, EVENTS.shows(azure("Preempt", 90)))
+
+    assert decided.commands(Tell) == []
+    assert decided.fact(NoticeChanged).notice.sources == ("aws", "azure")
+
+
+def test_a_job_is_told_what_the_time_that_is_really_left_means_for_its_flush() -> None:
+    story = a_node()
+    story.at(0, ProvidersFound(("aws",), "configured"))
+    story.at(1, CheckpointReported(session="s0", step=7, durable_seconds=50.0))
+    assert story.decided.command(Advise).advice.fits == "fits"
+
+    decided = story.at(2, SPOT.shows(spot(ends_at=32)))
+
+    assert decided.command(Advise).advice.fits == "misses"

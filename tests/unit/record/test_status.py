@@ -49,7 +49,13 @@ NOTICE = Notice(
     claims=(Claim(SIGHTING, Response(Stance.FLUSH, drain=True), 980.0),),
     flushes={
         "c0": Flush(
-            "c0", "llama", told_at=980.5, acked_at=980.75, outcome=Outcome.IN_TIME, settled_at=995.5
+            "c0",
+            "llama",
+            rank=0,
+            told_at=980.5,
+            acked_at=980.75,
+            outcome=Outcome.IN_TIME,
+            settled_at=995.5,
         ),
         "c1": Flush("c1", "llama", told_at=980.5, begun_at=981.5, phase="write"),
     },

@@ -209,3 +209,16 @@ def test_a_sent_notice_is_understood_on_the_other_side_whatever_its_reason():
 
 def test_advice_is_sent_as_it_was_learned():
     assert translate.advice(JobAdvice(60.0, "tight", 12.0)) == messages.Advice(60.0, "tight", 12.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("/mnt/shared/step-9", "/mnt/shared/step-9"),
+        ("s3://bucket/run/step-9", "s3://bucket/run/step-9"),
+        ("https://user:secret@host:8/ck?X-Amz-Signature=s#t", "https://host:8/ck"),
+        ("https://host?token=s", "https://host"),
+    ],
+)
+def test_where_a_checkpoint_is_does_not_say_how_to_get_at_it(said: str, shown: str) -> None:
+    assert translate.clean_path(said) == shown

@@ -78,7 +78,7 @@ def test_a_message_comes_back_as_it_went(
 
 
 @pytest.mark.parametrize(("vocabulary", "message"), ALL)
-def test_what_is_none_is_left_out(
+def test_what_is_none_is_left_out_if_it_is_optional_and_null_if_it_always_stands(
     vocabulary: dict[str, type[Message]], message: type[Message]
 ) -> None:
     optional = [field for field in fields(message) if str(field.type).endswith(" | None")]
@@ -87,7 +87,9 @@ def test_what_is_none_is_left_out(
 
     content = json.loads(encode(empty))
 
-    assert not {field.name for field in optional} & content.keys()
+    standing = {field.name for field in optional if field.default is MISSING}
+    assert {field.name for field in optional} & content.keys() == standing
+    assert all(content[name] is None for name in standing)
     assert content["type"] == message.type
     assert decode(encode(empty), vocabulary) == empty
 
@@ -120,7 +122,7 @@ def test_null_stands_for_left_out(
     assert decode(encode_object(nulls), vocabulary) == decode(encode_object(left_out), vocabulary)
 
 
-def test_notices_within_a_welcome_leave_out_what_is_none_as_well() -> None:
+def test_a_notice_without_a_deadline_says_so_within_a_welcome_as_well() -> None:
     notice = Notice(
         id="n",
         kind="rebalance",
@@ -139,7 +141,7 @@ def test_notices_within_a_welcome_leave_out_what_is_none_as_well() -> None:
 
     (content,) = json.loads(encode(welcome))["notices"]
 
-    assert "deadline_unix" not in content
+    assert content["deadline_unix"] is content["remaining_seconds"] is None
     assert "type" not in content
     assert decode(encode(welcome), AGENT_MESSAGES) == welcome
 
