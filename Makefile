@@ -14,7 +14,7 @@ demo: $(READY) ## the whole story on one machine, about 20 s
 	@$(BIN)/lastcall demo
 
 test: $(READY) ## set up and run the tests
-	@$(BIN)/python -m pytest -n 4
+	@$(BIN)/python -m pytest -n 6 --dist worksteal
 
 check: $(READY) ## format, lint, strict types, direction of imports
 	@$(BIN)/ruff format --check .
