@@ -23,7 +23,7 @@ class AwsNotices(Table, frozen=True):
     poll_seconds: Annotated[PollSeconds, about("Time between looks for a spot interruption.")] = 1.0
     lifecycle_poll_seconds: Annotated[
         PollSeconds, about("Time between looks for an Auto Scaling target state.")
-    ] = 2.0
+    ] = 5.0
     rebalance_poll_seconds: Annotated[
         SlowPollSeconds, about("Time between looks for a rebalance recommendation.")
     ] = 10.0

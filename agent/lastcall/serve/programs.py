@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 
-import psutil
-
 QUESTIONS_LIMIT = 1024
 """Questions that may wait; beyond it the answer is that nothing is known."""
 
@@ -59,6 +57,8 @@ class Programs:
 
 def program_of(pid: int) -> str:
     """Return the program of a process and its script or module, "" where that is not known."""
+    import psutil  # noqa: PLC0415 - an agent without clients need not hold it in memory
+
     with suppress(psutil.Error, OSError, ValueError):
         process = psutil.Process(pid)
         return essence(process.cmdline()) or process.name()

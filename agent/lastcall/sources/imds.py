@@ -142,8 +142,10 @@ class Imds:
             return
         self._token = ""
         lost = failure.result == "timeout" and failure.connected
-        if lost and self._version_1:
-            self._without_token_until = now + WITHOUT_TOKEN_SECONDS
+        if self._version_1:
+            # A service that nobody reaches may only be restarting, and then grants tokens again.
+            pause_seconds = WITHOUT_TOKEN_SECONDS if failure.connected else RENEWAL_RETRY_SECONDS
+            self._without_token_until = now + pause_seconds
             return
         if lost:
             failure = MetadataError("timeout", f"{failure.detail}; {_HOP_LIMIT}")

@@ -237,10 +237,23 @@ async def test_a_service_that_is_turned_off_is_told_apart_and_comes_back(metadat
 async def test_a_token_that_is_refused_has_its_kind_of_trouble(metadata, client, clock, status):
     metadata.faults.add("status", status, path=TOKEN_PATH)
 
-    failure = await failure_of(session(client, clock, version_1=True))
+    failure = await failure_of(session(client, clock))
 
     assert failure.result == ("throttled" if status == 429 else "error")
     assert failure.detail == f"PUT {TOKEN_PATH}: status {status}"
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 405, 429, 500])
+async def test_where_version_1_is_allowed_a_refused_token_is_done_without(
+    metadata, client, clock, status
+):
+    metadata.faults.add("status", status, path=TOKEN_PATH)
+    metadata.tokens_required = False
+    asking = session(client, clock, version_1=True)
+
+    assert [(await asking.get(PATH)).status for _ in range(5)] == [200] * 5
+
+    assert puts(metadata) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"two words", b"a\r\nX: y", b"x" * 2000])
