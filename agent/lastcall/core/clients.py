@@ -66,7 +66,7 @@ def join(turn: Turn, event: ClientJoined) -> None:
     told = [notice for notice in turn.node.notices.values() if notice.told]
     turn.do(Greet(event.session, tuple(turn.view(notice) for notice in told)))
     for notice in told:
-        turn.put_notice(flushes.expect(turn, notice, client))
+        turn.put_notice(flushes.expect(turn, notice, (client,)))
     turn.publish(ClientCame(key, event.job, event.rank, event.pid, known is not None))
     _send_advice(turn, client)
 

@@ -19,8 +19,7 @@ def tell(turn: Turn, notice: Notice) -> Notice:
         weaker = tuple(other.id for other in turn.node.notices.values() if other.told)
         notice = replace(notice, supersedes=weaker)
         turn.change(interruptions=turn.node.interruptions + 1)
-    for client in turn.node.clients.values():
-        notice = flushes.expect(turn, notice, client)
+    notice = flushes.expect(turn, notice, turn.node.clients.values())
     shown, sessions = turn.view(notice), turn.sessions_of(notice.flushes)
     turn.do(Tell(shown, sessions))
     turn.publish(NoticeTold(shown, len(sessions)))

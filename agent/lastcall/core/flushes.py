@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from lastcall.core.facts import FlushSettled, WorkLost
@@ -16,21 +17,23 @@ _DURABLE = (Outcome.IN_TIME, Outcome.LATE)
 _LOST = (Outcome.FAILED, Outcome.MISSED, Outcome.NOT_DURABLE)
 
 
-def expect(turn: Turn, notice: Notice, client: Client) -> Notice:
-    """Return the notice with a flush expected of a client, unless it has one or had dealt with it.
+def expect(turn: Turn, notice: Notice, clients: Iterable[Client]) -> Notice:
+    """Return the notice with a flush expected of each client, unless it had dealt with it.
 
     A client without a connection is told when it comes back.
     """
-    flush = notice.flushes.get(client.key)
-    if flush is None:
-        if notice.id in client.handled or len(notice.flushes) >= LIMIT:
-            return notice
-        flush = of(client)
-    if flush.told_at is None and client.session is not None:
-        flush = replace(flush, told_at=turn.now)
-    if flush is notice.flushes.get(client.key):
-        return notice
-    return put(notice, flush)
+    # Built once for all: no client's bytes go out before the last one's flush is noted.
+    expected = dict(notice.flushes)
+    for client in clients:
+        flush = expected.get(client.key)
+        if flush is None:
+            if notice.id in client.handled or len(expected) >= LIMIT:
+                continue
+            flush = of(client)
+        if flush.told_at is None and client.session is not None:
+            flush = replace(flush, told_at=turn.now)
+        expected[client.key] = flush
+    return notice if expected == notice.flushes else replace(notice, flushes=expected)
 
 
 def of(client: Client) -> Flush:
