@@ -278,6 +278,8 @@ class Guard:
         return Flush(notice, step=step, will=will, ledger=self._ledger, outbox=self._outbox)
 
     def _hello(self) -> Hello:
+        # What the agent has no record of is still owed to it, and it must know of whom.
+        unrecorded = self._outbox.unrecorded
         return Hello(
             protocol=(PROTOCOL, PROTOCOL),
             job=self.identity.job,
@@ -286,7 +288,7 @@ class Guard:
             world_size=self.identity.world_size,
             pid=os.getpid(),
             client=f"lastcall-py/{__version__}",
-            handled=self._ledger.handled,
+            handled=tuple(key for key in self._ledger.handled if key not in unrecorded),
         )
 
     def _close(self, reason: str | None, timeout_seconds: float) -> None:

@@ -89,6 +89,7 @@ class Ledger:
                 self._open.pop(superseded, None)
             self._open[notice.id] = notice
             if notice.id in self._handled:
+                self._outbox.claim(notice.id)
                 return None
             self._outbox.put(Ack(notice.id, values.whole(self.step)))
             if not self._is_under_way(notice.id):

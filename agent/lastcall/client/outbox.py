@@ -33,6 +33,7 @@ class Outbox:
         self._connected = False
         self._queue: deque[Message] = deque()
         self._reports: dict[str, Report] = {}
+        self._unclaimed: dict[str, Report] = {}
         self._newest: dict[str, Message] = {}
 
     def put(self, message: Message) -> None:
@@ -93,10 +94,30 @@ class Outbox:
             self._changed.notify_all()
 
     def unknown(self, known: Collection[str]) -> None:
-        """The agent knows no notice by some report's id: not one of those it lists, then."""
+        """The agent knows no notice by some report's id: not one of those it lists, then.
+
+        An agent that was killed before its record was on disk sees the notice anew, under the same
+        id, a moment after it is back: the report is set aside until then.
+        """
         with self._changed:
-            self._reports = {key: self._reports[key] for key in self._reports if key in known}
+            for key in self._reports.keys() - set(known):
+                self._unclaimed[key] = self._reports.pop(key)
+            while len(self._unclaimed) > REPORTS_LIMIT:
+                del self._unclaimed[next(iter(self._unclaimed))]
             self._changed.notify_all()
+
+    def claim(self, key: str) -> None:
+        """The agent knows a notice after all: what was set aside for it is sent."""
+        with self._changed:
+            report = self._unclaimed.pop(key, None)
+        if report is not None:
+            self.put(report)
+
+    @property
+    def unrecorded(self) -> frozenset[str]:
+        """Ids whose reports the agent has not acknowledged."""
+        with self._changed:
+            return frozenset(self._reports) | frozenset(self._unclaimed)
 
     def wait(self, ids: Collection[str] | None, timeout_seconds: float) -> bool:
         """Wait until the reports for some notices, or all of them, are acknowledged.
@@ -106,7 +127,8 @@ class Outbox:
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or not self._owed(ids), timeout_seconds)
-            return not self._closed and not self._owed(ids)
+            set_aside = self._unclaimed if ids is None else self._unclaimed.keys() & set(ids)
+            return not self._closed and not self._owed(ids) and not set_aside
 
     def close(self) -> None:
         """Take nothing more, and let nobody wait."""
@@ -120,6 +142,7 @@ class Outbox:
         self._closed = True
         self._queue = deque()
         self._reports = {}
+        self._unclaimed = {}
         self._newest = {}
 
     def _keep(self, report: Report) -> None:

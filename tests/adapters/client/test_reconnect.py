@@ -187,6 +187,28 @@ def test_a_report_that_no_agent_knows_what_to_do_with_is_given_up(agent, guard):
     eventually(lambda: not guard._outbox.waiting)
 
 
+def test_a_report_that_a_new_agent_does_not_know_yet_is_sent_once_it_does(
+    agent, guard, monkeypatch
+):
+    monkeypatch.setattr("lastcall.client.flush.ANSWER_SECONDS", 0.01)
+    agent.announce("n-1")
+    flush = guard.flush(eventually(guard.poll))
+    agent.answers = False
+    flush.saved("/ckpt")
+    agent.wait("flushed")
+    agent.notices = []
+    agent.drop()
+    agent.wait("flushed", count=2)
+    assert agent.hellos[-1]["handled"] == []
+    agent.say({"type": "error", "code": "unknown_id", "message": "no notice has the id 'n-1'"})
+    eventually(lambda: not guard._outbox.waiting)
+
+    agent.announce("n-1")
+
+    assert agent.wait("flushed", count=3)["path"] == "/ckpt"
+    assert guard.poll() is None
+
+
 def test_a_pending_report_is_tried_at_once_however_long_the_pause(agent, monkeypatch):
     monkeypatch.setattr(link, "FIRST_RETRY_SECONDS", 600)
     monkeypatch.setattr(link, "LAST_RETRY_SECONDS", 600)

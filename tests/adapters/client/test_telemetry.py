@@ -91,7 +91,14 @@ def test_heartbeats_are_dropped_while_the_socket_is_full(agent, monkeypatch):
         for step in range(100):
             guard.checkpoint(step, path="x" * 4000)
         connection = guard._link._connection
-        eventually(lambda: not connection.idle)
+
+        def stuffed() -> bool:
+            before = len(connection._outgoing)
+            time.sleep(0.02)
+            return not connection.idle and len(connection._outgoing) == before
+
+        # All that was queued must be on its way, or it is taken for a heartbeat.
+        eventually(stuffed)
 
         before = len(connection._outgoing)
         time.sleep(0.05)
