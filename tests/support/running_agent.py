@@ -153,7 +153,8 @@ class RunningAgent:
 
     async def metric(self, series: str) -> float | None:
         """Return the value of one series as it is written in the exposition."""
-        _, text = await self.get("/metrics")
+        status, text = await self.get("/metrics")
+        assert status == 200, text
         for line in text.splitlines():
             if line.startswith(series + " "):
                 return float(line.split(" ")[1])

@@ -99,7 +99,7 @@ class Flush:
         until_durable = values.seconds(durable_seconds)
         report = Flushed(
             id=self._notice.id,
-            path=values.text(path),
+            path=values.place(path),
             step=self._saved_step(step),
             bytes=values.whole(bytes),
             stall_seconds=taken_seconds if stall is None else stall,

@@ -164,7 +164,7 @@ class Guard:
         self._outbox.put(
             Checkpoint(
                 step=number,
-                path=values.text_or_none(path),
+                path=values.place_or_none(path),
                 bytes=values.whole(bytes),
                 stall_seconds=values.seconds(stall_seconds),
                 durable_seconds=values.seconds(durable_seconds),
@@ -197,7 +197,7 @@ class Guard:
                 step=number,
                 saved_unix=values.seconds(saved_unix),
                 lost_steps=values.whole(lost_steps),
-                path=values.text_or_none(path),
+                path=values.place_or_none(path),
             )
         )
 

@@ -31,6 +31,26 @@ def text_or_none(value: object, limit: int = TEXT_LIMIT) -> str | None:
     return None if value is None else text(value, limit)
 
 
+def place(value: object) -> str:
+    """Return where a checkpoint is, so that it means the same to whoever works in another folder.
+
+    What has a scheme, such as ``s3://``, stays as it is.
+    """
+    words = text(value)
+    if not words or "://" in words:
+        return words
+    try:
+        return text(os.path.abspath(words))
+    except OSError:
+        # The folder that this process works in is gone.
+        return words
+
+
+def place_or_none(value: object) -> str | None:
+    """Return a value as :func:`place` does, and ``None`` as it is."""
+    return None if value is None else place(value)
+
+
 def describe(error: BaseException) -> str:
     """Return an exception's type and text."""
     words = text(error)

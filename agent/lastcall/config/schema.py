@@ -53,7 +53,7 @@ class Http(Table, frozen=True):
     """The pages for people and for Prometheus."""
 
     listen: Annotated[
-        str, forms.LISTEN, about("Where /metrics, /healthz, /readyz, /status and / are served.")
+        str, forms.LISTEN, about("Where /metrics, /healthz, /readyz and /status are served.")
     ] = "0.0.0.0:9855"
 
 

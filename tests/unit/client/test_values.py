@@ -117,3 +117,15 @@ def test_a_long_reason_is_cut_and_the_id_is_kept():
     assert isinstance(sent, Failed)
     assert sent.id == "n-1"
     assert set(sent.reason) == {"\N{SNOWMAN}"}
+
+
+@pytest.mark.parametrize("said", ["/mnt/ck", "s3://bucket/ck", ""])
+def test_a_place_that_means_the_same_everywhere_stays_as_it_is(said):
+    assert values.place(said) == said
+
+
+def test_a_place_in_the_folder_at_work_is_named_in_full(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert values.place("ck.pt") == f"{tmp_path}/ck.pt"
+    assert values.place_or_none(None) is None
