@@ -202,12 +202,14 @@ def advise_of(turn: Turn, notice: NoticeView) -> None:
     if notice.flush_until is None:
         return
     budget_seconds = left(notice.flush_until, turn.now)
+    # Once a job and not once a client: the notice itself waits until all is decided.
+    advice: dict[str, JobAdvice] = {}
+    for job in turn.node.jobs:
+        usual = advice_for(turn.node, job, turn.now, turn.settings)
+        advice[job] = replace(usual, fits=verdict(usual.predicted_seconds, budget_seconds))
     for client in turn.node.clients.values():
-        history = turn.node.jobs.get(client.job)
-        if client.session is not None and history is not None:
-            usual = advice_for(turn.node, client.job, turn.now, turn.settings)
-            fits = verdict(usual.predicted_seconds, budget_seconds)
-            turn.do(Advise(client.session, replace(usual, fits=fits)))
+        if client.session is not None and client.job in advice:
+            turn.do(Advise(client.session, advice[client.job]))
 
 
 def advice_for(node: Node, job: str, now: float, settings: Settings) -> JobAdvice:

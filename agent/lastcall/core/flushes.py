@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from lastcall.core.estimates import JobHistory
 from lastcall.core.facts import FlushSettled, WorkLost
-from lastcall.core.model import Client, Flush, Notice, Outcome, Stance
+from lastcall.core.model import Client, Flush, Node, Notice, Outcome, Stance
 from lastcall.core.turn import Turn, with_item
 
 LIMIT = 4096
@@ -101,19 +102,23 @@ def tally(notice: Notice) -> dict[str, int]:
     return dict(Counter(flush.outcome for flush in notice.flushes.values() if flush.outcome))
 
 
-def unsaved_seconds(turn: Turn, job: str, client: Client | None) -> float | None:
-    """Return how much of a job's work no durable checkpoint holds; ``None`` where unknown."""
-    history = turn.node.jobs.get(job)
-    if history is not None and history.last_at is not None:
-        return turn.now - history.last_at
-    return turn.now - client.joined_at if client else None
+def unsaved_seconds(node: Node, job: str, client: Client | None, now: float) -> float | None:
+    """Return how much of a job's work no durable checkpoint holds; ``None`` where unknown.
+
+    A process that came after the job's last checkpoint has worked only since it came.
+    """
+    saved_at = node.jobs.get(job, JobHistory()).last_at
+    came_at = client.joined_at if client else None
+    since = [moment for moment in (saved_at, came_at) if moment is not None]
+    return now - max(since) if since else None
 
 
 def _lose(turn: Turn, notice: Notice, flush: Flush) -> Notice:
     """Make a job's loss known, once for all its ranks."""
     if flush.job in notice.lost_jobs:
         return notice
-    seconds = unsaved_seconds(turn, flush.job, turn.node.clients.get(flush.client))
+    client = turn.node.clients.get(flush.client)
+    seconds = unsaved_seconds(turn.node, flush.job, client, turn.now)
     if seconds is None:
         return notice
     turn.publish(WorkLost(turn.view(notice), flush.job, seconds))

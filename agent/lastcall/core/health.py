@@ -15,18 +15,6 @@ WRONG_CLOCK_SECONDS = 5.0
 """A node's clock that is off by more than this is worth a word; it is right again at half of it."""
 
 
-def _watch_clock(
-    turn: Turn, source: str, health: SourceHealth, skew_seconds: float | None
-) -> SourceHealth:
-    off_seconds = abs(skew_seconds or 0.0)
-    if off_seconds > WRONG_CLOCK_SECONDS and not health.clock_wrong:
-        turn.publish(ClockWrong(source, skew_seconds or 0.0))
-        return replace(health, clock_wrong=True)
-    if off_seconds < WRONG_CLOCK_SECONDS / 2 and health.clock_wrong:
-        return replace(health, clock_wrong=False)
-    return health
-
-
 def settle_providers(turn: Turn, event: ProvidersFound) -> None:
     """Take in which providers are watched."""
     turn.change(providers=event.providers, provider_detail=event.detail)
@@ -70,3 +58,15 @@ def poll(turn: Turn, event: SourcePolled) -> None:
             foreign=event.foreign,
         )
     )
+
+
+def _watch_clock(
+    turn: Turn, source: str, health: SourceHealth, skew_seconds: float | None
+) -> SourceHealth:
+    off_seconds = abs(skew_seconds or 0.0)
+    if off_seconds > WRONG_CLOCK_SECONDS and not health.clock_wrong:
+        turn.publish(ClockWrong(source, skew_seconds or 0.0))
+        return replace(health, clock_wrong=True)
+    if off_seconds < WRONG_CLOCK_SECONDS / 2 and health.clock_wrong:
+        return replace(health, clock_wrong=False)
+    return health

@@ -59,6 +59,7 @@ class Executors:
         self._metrics = metrics
         self._post = post
         self._unconfirmed: list[Confirm] = []
+        self._confirming: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._log = structlog.get_logger()
 
@@ -91,17 +92,16 @@ class Executors:
 
     def _confirm(self, command: Confirm) -> None:
         self._unconfirmed.append(command)
-        if len(self._unconfirmed) == 1:
-            self._spawn(self._confirm_all())
+        if self._confirming is None or self._confirming.done():
+            self._confirming = self._spawn(self._confirm_all())
 
     async def _confirm_all(self) -> None:
         """Answer in the order in which it was said, once all of it is on record."""
         while self._unconfirmed:
-            count = len(self._unconfirmed)
+            said, self._unconfirmed = self._unconfirmed, []
             await self._journal.durable(CONFIRM_SECONDS)
-            for command in self._unconfirmed[:count]:
+            for command in said:
                 self._socket.confirm(command)
-            del self._unconfirmed[:count]
 
     async def _cordon(self, command: Cordon) -> None:
         attempt = await self._drain.cordon(command.notice)
@@ -122,10 +122,11 @@ class Executors:
             self._log.warning("acknowledged_without_record", notice_id=command.id)
         await self._watch.acknowledge(command.id, command.source, command.key)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._reap)
+        return task
 
     def _reap(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

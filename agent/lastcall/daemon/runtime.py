@@ -13,9 +13,8 @@ from lastcall.core.events import Event, Restored, Tick
 from lastcall.core.machine import Machine
 from lastcall.core.model import Node
 
-Executor = Callable[[Any], None]
+Executor = Callable[[Any], object]
 """Carries out one type of command: at once, or by starting a task of its own."""
-
 
 EVENTS_PER_ROUND = 64
 """Events handled before the loop goes on to whatever else is due."""
@@ -115,8 +114,6 @@ class Runtime:
         self._due_at = self._machine.wake_at(self.node, now)
         if self._due_at is not None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(self._due_at, self._wake, self._due_at)
-
-    def _wake(self, moment: float) -> None:
-        # The loop may call a little early by its clock's resolution; the machine must not see that.
-        self._queue.put_nowait((Tick(), max(moment, asyncio.get_running_loop().time())))
+            # The loop may call a little early by its clock's resolution: that tick does nothing,
+            # and the timer is set again.
+            self._timer = loop.call_at(self._due_at, self.post, Tick())

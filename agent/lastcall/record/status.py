@@ -11,6 +11,7 @@ from typing import Any
 
 from lastcall.core.deadlines import left
 from lastcall.core.estimates import JobAdvice, JobHistory
+from lastcall.core.flushes import unsaved_seconds
 from lastcall.core.model import Client, Flush, Node, Notice, Outcome, Phase, SourceHealth
 from lastcall.core.views import view
 
@@ -219,8 +220,7 @@ class _Status:
 
     def _unsaved(self, client: Client) -> float:
         """Return how much work would be lost if the client ended now."""
-        saved_at = self._history(client.job).last_at
-        return _round(self._now - (client.joined_at if saved_at is None else saved_at))
+        return _round(unsaved_seconds(self._node, client.job, client, self._now) or 0.0)
 
     def _age(self, at: float | None) -> float | None:
         return _between(at, self._now)

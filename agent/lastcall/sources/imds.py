@@ -62,6 +62,7 @@ class Imds:
         self._renew_at = 0.0
         self._ends_at = 0.0
         self._without_token_until = 0.0
+        self._why_without_token = ""
         self._failure: MetadataError | None = None
         self._failed_at = 0.0
 
@@ -80,7 +81,8 @@ class Imds:
             token = await self._current_token()
             answer = await self._ask(path, token)
         if answer.status == 401:
-            why = "a new token is refused" if token else f"it needs a token; {_HOP_LIMIT}"
+            needs_one = f"it needs a token; {self._why_without_token}"
+            why = "a new token is refused" if token else needs_one
             raise MetadataError("unauthorized", f"{answer.asked}: {why}")
         return _not_disabled(answer)
 
@@ -146,6 +148,7 @@ class Imds:
             # A service that nobody reaches may only be restarting, and then grants tokens again.
             pause_seconds = WITHOUT_TOKEN_SECONDS if failure.connected else RENEWAL_RETRY_SECONDS
             self._without_token_until = now + pause_seconds
+            self._why_without_token = _HOP_LIMIT if lost else failure.detail
             return
         if lost:
             failure = MetadataError("timeout", f"{failure.detail}; {_HOP_LIMIT}")

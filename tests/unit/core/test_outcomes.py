@@ -247,3 +247,12 @@ def test_nothing_is_lost_in_a_drill() -> None:
 
     assert outcome(story) == Outcome.MISSED
     assert decided.facts(WorkLost) == []
+
+
+def test_a_process_that_came_after_the_last_checkpoint_loses_only_what_it_did_itself() -> None:
+    story = Story(WATCHING)
+    story.at(0, joined("s0"), CheckpointReported(session="s0", step=7))
+    story.at(100, left("s0"), joined("s1"))
+    story.at(101, SPOT.shows(spot(ends_at=120)))
+
+    assert story.at(110, died("s1")).fact(WorkLost).seconds == 10

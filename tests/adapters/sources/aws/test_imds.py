@@ -256,6 +256,17 @@ async def test_where_version_1_is_allowed_a_refused_token_is_done_without(
     assert puts(metadata) == 1
 
 
+async def test_a_token_that_is_needed_and_refused_is_named_and_not_the_hop_limit(
+    metadata, client, clock
+):
+    metadata.faults.add("status", 404, path=TOKEN_PATH)
+
+    failure = await failure_of(session(client, clock, version_1=True))
+
+    assert failure.result == "unauthorized"
+    assert failure.detail.endswith(f"it needs a token; PUT {TOKEN_PATH}: status 404")
+
+
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"two words", b"a\r\nX: y", b"x" * 2000])
 async def test_what_is_no_token_is_malformed_and_not_shown(clock, body):
     sent = http_answer(body)
