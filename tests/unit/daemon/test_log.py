@@ -424,7 +424,7 @@ def test_a_stream_that_nobody_reads_stops_nothing_and_the_loss_is_told(
     events = [line["event"] for line in stream.lines()]
     dropped = [event for event in events if event.startswith("log_lines_dropped")]
     assert len(events) < 50
-    assert [int(event.partition(": ")[2]) for event in dropped] == [50 - events.count("tick")]
+    assert sum(int(event.partition(": ")[2]) for event in dropped) == 50 - events.count("tick")
 
 
 def test_a_stream_that_was_closed_stops_nothing() -> None:
