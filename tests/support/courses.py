@@ -16,6 +16,9 @@ from lastcall.core.events import (
     CheckpointReported,
     ClientLeft,
     CordonEnded,
+    CordonFound,
+    CordonLifted,
+    CordonMissing,
     DrainEnded,
     Event,
     FlushFailed,
@@ -236,11 +239,18 @@ class Course:
         if isinstance(command, Tell):
             return AllTold(command.notice.id, len(command.sessions))
         if isinstance(command, Cordon):
-            return CordonEnded(command.notice.id, well)
+            foreign = step.how % 8 == 4
+            return CordonEnded(command.notice.id, well, foreign=foreign and not well)
         if isinstance(command, Drain):
-            return DrainEnded(command.notice.id, "drained" if well else "incomplete")
+            return DrainEnded(command.id, "drained" if well else "incomplete")
         assert isinstance(command, Uncordon)
         return UncordonEnded(command.id, well)
+
+    def meddle(self, step: Step) -> Event:
+        """Have somebody else act on the node, or an old cordon of ours come to light."""
+        name = self.story.node.cordoned_for or "of-a-lost-journal"
+        choices = (CordonLifted(name, "kubectl"), CordonFound(name), CordonMissing("made anew"))
+        return choices[step.how % 3]
 
     def restart(self, _: Step) -> Event:
         """Have the agent come up again; what it was doing is forgotten."""
@@ -277,6 +287,7 @@ _HAPPENINGS: dict[str, Callable[[Course, Step], Event | None]] = {
     "train": Course.train,
     "drill": Course.drill,
     "answer": Course.answer,
+    "meddle": Course.meddle,
     "restart": Course.restart,
     "reboot": Course.reboot,
 }

@@ -143,7 +143,13 @@ def joined(
     """Return a process's hello; the process is named after its connection unless told otherwise."""
     process = process or f"process of {session}"
     return ClientJoined(
-        session=session, identity=process, job=job, rank=rank, pid=4242, handled=handled
+        session=session,
+        identity=process,
+        job=job,
+        rank=rank,
+        pid=4242,
+        cgroup=f"/group of {process}",
+        handled=handled,
     )
 
 

@@ -157,7 +157,7 @@ class RunningAgent:
         assert status == 200, text
         for line in text.splitlines():
             if line.startswith(series + " "):
-                return float(line.split(" ")[1])
+                return float(line.removeprefix(series).split()[0])
         return None
 
     def _arguments(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -24,7 +24,12 @@ _PERIODS = {
 
 @asynccontextmanager
 async def agent_watching(
-    folder: Path, *services: Metadata, poll_seconds: float = 0.1, prefix: tuple[str, ...] = ()
+    folder: Path,
+    *services: Metadata,
+    poll_seconds: float = 0.1,
+    prefix: tuple[str, ...] = (),
+    settings: tuple[str, ...] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[RunningAgent]:
     """Serve metadata, and run an agent that watches all of it.
 
@@ -33,6 +38,8 @@ async def agent_watching(
         services: the state of each service, one of a provider.
         poll_seconds: time between two looks at anything; 0.1 or more where Google is watched.
         prefix: as for ``RunningAgent``.
+        settings: more of them, each ``table.key=value``.
+        environment: as for ``RunningAgent``.
     """
     names = [service.provider for service in services]
     watching = [f"notices.provider={names}"]
@@ -42,6 +49,6 @@ async def agent_watching(
             table = f"notices.{service.provider}"
             watching.append(f"{table}.endpoint={url}")
             watching += [f"{table}.{name}={poll_seconds}" for name in _PERIODS[service.provider]]
-        agent = RunningAgent(folder, *watching, prefix=prefix)
+        agent = RunningAgent(folder, *watching, *settings, prefix=prefix, environment=environment)
         await serving.enter_async_context(agent)
         yield agent

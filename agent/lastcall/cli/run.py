@@ -28,7 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     from lastcall.config.explain import pending_settings
     from lastcall.daemon import log
-    from lastcall.daemon.build import Daemon
+    from lastcall.daemon.build import serve
+    from lastcall.daemon.scheduler import SchedulerError
     from lastcall.serve.socket import SocketError
 
     log.configure(loaded.config.log.level, loaded.config.log.format)
@@ -38,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     try:
-        asyncio.run(Daemon(loaded).run())
-    except SocketError as error:
+        asyncio.run(serve(loaded))
+    except (SocketError, SchedulerError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

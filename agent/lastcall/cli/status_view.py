@@ -33,6 +33,7 @@ def render(view: View, style: Style, now_unix: float) -> str:
         _sources(view, style),
         _open_notices(view, style),
         _ended_notices(view, style, now_unix),
+        _pods(view, style),
         _clients(view, style),
         _jobs(view, style),
         _left_out(view),
@@ -79,7 +80,12 @@ def _provider(view: View) -> str:
 
 def _drain(view: View) -> str:
     drain = view["drain"]
-    words = [f"backend {safe(view['agent']['drain_backend'])}"]
+    backend = f"backend {safe(view['agent']['drain_backend'])}"
+    if "api" in drain:
+        backend += f", its API {safe(drain['api'])}"
+        if drain["detail"]:
+            backend += f" ({safe(drain['detail'], 200)})"
+    words = [backend]
     if drain["cordoned"]:
         words.append(f"node cordoned for {safe(drain['cordoned_for'])}")
         if drain["giving_back"]:
@@ -140,6 +146,20 @@ def _ended_notices(view: View, style: Style, now_unix: float) -> Iterator[str]:
             _flush_counts(notice["flushes"], style),
         ]
         for notice in ended[:SHOWN_ENDED]
+    ]
+    yield from _table(rows, style)
+
+
+def _pods(view: View, style: Style) -> Iterator[str]:
+    rows = [["LEAVING POD", "CLASS", "STATE", "DETAIL"]]
+    rows += [
+        [
+            safe(pod["pod"], 80),
+            safe(pod["class"]),
+            safe(pod["state"]),
+            safe(pod["detail"], 120) or NONE,
+        ]
+        for pod in view["drain"].get("pods", ())
     ]
     yield from _table(rows, style)
 

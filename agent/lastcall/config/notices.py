@@ -14,6 +14,7 @@ _METADATA_ENDPOINT = "http://169.254.169.254"
 
 Endpoint = Annotated[str, forms.ENDPOINT]
 Provider = Literal["auto", "aws", "gcp", "azure"]
+EndKind = Literal["preemption", "termination", "maintenance"]
 
 
 class AwsNotices(Table, frozen=True):
@@ -89,6 +90,8 @@ class FileNotices(Table, frozen=True):
     path: Annotated[
         str, or_empty(forms.ABSOLUTE_PATH, "none"), about("The file that is watched for.")
     ] = ""
+    kind: Annotated[EndKind, about("What its appearance announces.")] = "preemption"
+    poll_seconds: Annotated[PollSeconds, about("Time between looks at it.")] = 1.0
 
 
 class UrlNotices(Table, frozen=True):
@@ -104,6 +107,8 @@ class UrlNotices(Table, frozen=True):
         ),
         about("The address that is asked, or the name of a cloud whose address is known."),
     ] = ""
+    kind: Annotated[EndKind, about("What an answer announces.")] = "preemption"
+    poll_seconds: Annotated[PollSeconds, about("Time between questions.")] = 5.0
 
 
 class ScheduleNotices(Table, frozen=True):
@@ -122,9 +127,7 @@ class ScheduleNotices(Table, frozen=True):
 
 
 class NodeNotices(Table, frozen=True):
-    """On Kubernetes: labels and taints that other controllers put on this node."""
-
-    pending: ClassVar[bool] = True
+    """On Kubernetes: what other controllers write on this node: labels, taints, conditions."""
 
     enabled: Annotated[Switch, about("Whether they are early notices.")] = "auto"
 

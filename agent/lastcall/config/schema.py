@@ -5,6 +5,7 @@ The reference page, the JSON Schema and the error texts are all made from what s
 """
 
 from collections.abc import Mapping
+from signal import Signals
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
@@ -24,7 +25,7 @@ from lastcall.config.table import (
 )
 from lastcall.core.model import Kind
 
-Backend = Literal["auto", "none"]
+Backend = Literal["auto", "none", "kubernetes"]
 
 
 class Socket(Table, frozen=True):
@@ -47,6 +48,16 @@ class Socket(Table, frozen=True):
     bytes_per_second: Annotated[
         float, Meta(ge=1024, le=1e9), about("Bytes from one connection, over some seconds.")
     ] = 65536.0
+
+
+HOOK = Form(
+    "a list of commands, each a list of a program and its arguments",
+    accepts=all,
+    schema={
+        "type": "array",
+        "items": {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+    },
+)
 
 
 class Http(Table, frozen=True):
@@ -100,22 +111,64 @@ class Flush(Table, frozen=True):
     ] = 21600.0
 
 
+def _is_signal(name: str) -> bool:
+    return not name or f"SIG{name}" in Signals.__members__
+
+
 class KubernetesDrain(Table, frozen=True):
     """Cordon and eviction through the Kubernetes API."""
-
-    pending: ClassVar[bool] = True
 
     kubeconfig: Annotated[
         str,
         or_empty(forms.ABSOLUTE_PATH, "the pod's own account"),
         about("The file that says how the API is reached."),
     ] = ""
+    taint: Annotated[
+        bool,
+        about("Put the taint lastcall.dev/notice=KIND:NoSchedule on the node beside the cordon."),
+    ] = False
+    method: Annotated[
+        Literal["evict", "delete"],
+        about(
+            '"evict" heeds disruption budgets; "delete" needs no right to evict: each pod is '
+            "marked as disrupted and deleted, and no budget is asked."
+        ),
+    ] = "evict"
+    force: Annotated[
+        Literal["all", "training", "none"],
+        about(
+            "Which pods that a budget still holds back are deleted all the same, once no more than "
+            "the time they need to end is left."
+        ),
+    ] = "all"
+    calls_in_flight: Annotated[
+        int, Meta(ge=1, le=64), about("Calls to the API at one time while the node is drained.")
+    ] = 16
 
 
 class SlurmDrain(Table, frozen=True):
-    """Draining through Slurm; nothing to set so far."""
+    """Draining through Slurm: its node is drained, and jobs are requeued once they have flushed."""
 
     pending: ClassVar[bool] = True
+
+    node_name: Annotated[
+        str, or_empty(forms.NODE_NAME, "what slurmd calls itself"), about("The node's name there.")
+    ] = ""
+    requeue: Annotated[
+        Literal["single", "all", "none"],
+        about(
+            'Which requeueable jobs are requeued after their flush: those of one node ("single"), '
+            "those of several nodes too, or none."
+        ),
+    ] = "single"
+    signal: Annotated[
+        str,
+        Form('the name of a signal, such as "USR1", or "" for none', _is_signal),
+        about("Sent to the jobs that do not use the socket."),
+    ] = "USR1"
+    call_seconds: Annotated[
+        float, Meta(ge=0.1, le=60), about("How long one call of a Slurm command may take.")
+    ] = 3.0
 
 
 class SystemdDrain(Table, frozen=True):
@@ -134,13 +187,40 @@ class Drain(Table, frozen=True):
     backend: Annotated[
         Backend,
         Form(
-            '"auto" or "none"; this version has no "kubernetes", "slurm" or "systemd" backend',
+            '"auto", "none" or "kubernetes"; this version has no "slurm" or "systemd" backend',
         ),
         about('What empties the node; "auto" finds out.'),
     ] = "auto"
     kubernetes: KubernetesDrain = KubernetesDrain()
     slurm: SlurmDrain = SlurmDrain()
     systemd: SystemdDrain = SystemdDrain()
+
+
+Program = tuple[Annotated[str, Meta(min_length=1)], ...]
+
+
+class Hooks(Table, frozen=True):
+    """Programs of the site's own, for schedulers that are not known here."""
+
+    pending: ClassVar[bool] = True
+
+    on_notice: Annotated[
+        tuple[Program, ...], HOOK, about("Run when the processes are told of a notice.")
+    ] = ()
+    on_flushed: Annotated[
+        tuple[Program, ...], HOOK, about("Run when every flush is over, or its time is up.")
+    ] = ()
+    on_drained: Annotated[
+        tuple[Program, ...], HOOK, about("Run when the drain is over, however it ended.")
+    ] = ()
+    on_withdrawn: Annotated[
+        tuple[Program, ...], HOOK, about("Run when a notice is withdrawn.")
+    ] = ()
+    timeout_seconds: Annotated[
+        float,
+        Meta(ge=0.1, le=3600),
+        about("How long one may run; never longer than the notice has left."),
+    ] = 30.0
 
 
 class Gpu(Table, frozen=True):
@@ -200,6 +280,7 @@ class Config(Table, frozen=True):
     notices: Notices = Notices()
     flush: Flush = Flush()
     drain: Drain = Drain()
+    hooks: Hooks = Hooks()
     gpu: Gpu = Gpu()
     report: Report = Report()
     log: Log = Log()

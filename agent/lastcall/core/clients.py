@@ -55,6 +55,7 @@ def join(turn: Turn, event: ClientJoined) -> None:
         world_size=event.world_size,
         pid=event.pid,
         uid=event.uid,
+        cgroup=event.cgroup,
         command=event.command,
         library=event.library,
         step=known.step if known else None,

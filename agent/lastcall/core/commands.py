@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lastcall.core.estimates import JobAdvice
 from lastcall.core.facts import Fact
+from lastcall.core.model import Kind
 from lastcall.core.views import NoticeView
 
 
@@ -87,11 +88,38 @@ class Uncordon(Command):
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drain(Command):
-    """Move work off the node, bounded by the notice's deadline."""
+    """Move work off the node: what trains last, everything else at once.
 
-    notice: NoticeView
+    This is what holds now; a later one for the same notice takes its place.
+
+    Attributes:
+        id: the notice.
+        kind: of the notice.
+        reason: of the notice, for people.
+        began_at: when the drain began, on the monotonic clock.
+        flush_until: until when flushes have their time.
+        deadline: when the node goes.
+        training: control groups of the processes that were told to flush.
+        waiting: those of them in which a flush is not over.
+    """
+
+    id: str
+    kind: Kind
+    reason: str
+    began_at: float
+    flush_until: float
+    deadline: float
+    training: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class StopDrain(Command):
+    """Move no more work for a notice: it was withdrawn, or its time is up."""
+
+    id: str
 
 
 @dataclass(frozen=True, slots=True)

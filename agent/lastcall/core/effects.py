@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lastcall.core import clients, flushes, incidents
-from lastcall.core.commands import Acknowledge, CallOff, Drain, Tell
+from lastcall.core.commands import Acknowledge, CallOff, Tell
 from lastcall.core.conditions import acknowledgeable
 from lastcall.core.facts import FlushOverdue, NoticeEnded, NoticeTold
 from lastcall.core.model import Notice, Outcome, Phase, Stance
@@ -13,7 +13,7 @@ from lastcall.core.turn import Turn
 
 
 def tell(turn: Turn, notice: Notice) -> Notice:
-    """Tell every client, and keep new work off a node that is going."""
+    """Tell every client."""
     notice = replace(notice, phase=Phase.TOLD, told_at=turn.now)
     if notice.stance is Stance.FLUSH and not notice.drill:
         weaker = tuple(other.id for other in turn.node.notices.values() if other.told)
@@ -24,7 +24,6 @@ def tell(turn: Turn, notice: Notice) -> Notice:
     turn.do(Tell(shown, sessions))
     turn.publish(NoticeTold(shown, len(sessions)))
     clients.advise_of(turn, shown)
-    turn.cordon(notice)
     return notice
 
 
@@ -61,13 +60,6 @@ def call_off(turn: Turn, notice: Notice, ending: str, reason: str) -> Notice:
     if notice.told_at is not None:
         turn.do(CallOff(notice.id, reason, turn.sessions_of(told)))
     return end(turn, notice, ending)
-
-
-def drain(turn: Turn, notice: Notice) -> Notice:
-    """Move work off the node."""
-    notice = replace(notice, phase=Phase.DRAINING, drain_began_at=turn.now)
-    turn.do(Drain(turn.view(notice)))
-    return notice
 
 
 def mark_overdue(turn: Turn, notice: Notice) -> Notice:

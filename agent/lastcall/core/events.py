@@ -123,6 +123,7 @@ class ClientJoined(Event):
     world_size: int | None = None
     pid: int | None = None
     uid: int | None = None
+    cgroup: str = ""
     command: str = ""
     library: str = ""
     handled: tuple[str, ...] = ()
@@ -265,12 +266,13 @@ class AllTold(Event):
 
 @dataclass(frozen=True, slots=True)
 class CordonEnded(Event):
-    """The node is cordoned, or could not be."""
+    """The node is cordoned, or could not be; ``foreign``: another had cordoned it before."""
 
     journaled: ClassVar[bool] = True
     id: str
     cordoned: bool
     detail: str = ""
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +283,59 @@ class UncordonEnded(Event):
     id: str
     uncordoned: bool
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CordonFound(Event):
+    """The node carries a cordon of ours, made for a notice by this agent or by one before it."""
+
+    journaled: ClassVar[bool] = True
+    id: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CordonLifted(Event):
+    """Somebody else has lifted our cordon; ``by`` says what is known of who."""
+
+    journaled: ClassVar[bool] = True
+    id: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CordonMissing(Event):
+    """The node carries no cordon of ours, and nobody lifted one: its object was made anew."""
+
+    journaled: ClassVar[bool] = True
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionReported(Event):
+    """What became of one pod, ``NAMESPACE/NAME``, that was to leave.
+
+    ``outcome`` is ``evicted``, ``blocked`` (a budget holds it back, it is tried again), ``forced``,
+    ``gone`` or ``failed``.
+    """
+
+    id: str
+    pod: str
+    outcome: str
+    detail: str = ""
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendChecked(Event):
+    """The scheduler that the node is drained through was asked; ``rights`` what may be done there.
+
+    ``rights`` is ``None`` where they were not asked for this time.
+    """
+
+    up: bool
+    detail: str = ""
+    rights: tuple[tuple[str, bool], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,7 @@ class FlushSettled(Fact):
     step: int | None
     path: str | None
     cause: str
+    cgroup: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +191,13 @@ class ClientWent(Fact):
 
 @dataclass(frozen=True, slots=True)
 class Cordoned(Fact):
-    """The node is cordoned, or could not be."""
+    """The node is cordoned, or could not be; ``foreign``: another had cordoned it before."""
 
     name: ClassVar[str] = "node_cordoned"
     id: str
     cordoned: bool
     detail: str
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,48 @@ class Uncordoned(Fact):
     id: str
     uncordoned: bool
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overruled(Fact):
+    """Somebody lifted our cordon: it is not put back, and only a node that goes is drained on."""
+
+    name: ClassVar[str] = "cordon_overruled"
+    warning: ClassVar[bool] = True
+    id: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CordonLost(Fact):
+    """Our cordon is gone though nobody lifted it; it is made again where it is still wanted."""
+
+    name: ClassVar[str] = "cordon_lost"
+    warning: ClassVar[bool] = True
+    id: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodMoved(Fact):
+    """What became of one pod, ``NAMESPACE/NAME``, that was to leave the node."""
+
+    name: ClassVar[str] = "pod_moved"
+    id: str
+    pod: str
+    outcome: str
+    detail: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendAnswered(Fact):
+    """The scheduler's answer, or what may be done there, is not what it was."""
+
+    name: ClassVar[str] = "backend_answered"
+    up: bool
+    detail: str
+    denied: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def expect(turn: Turn, notice: Notice, clients: Iterable[Client]) -> Notice:
 
 def of(client: Client) -> Flush:
     """Return a flush that nothing is known of yet."""
-    return Flush(client.key, client.job, client.rank)
+    return Flush(client.key, client.job, client.rank, client.cgroup)
 
 
 def put(notice: Notice, flush: Flush) -> Notice:
@@ -83,6 +83,7 @@ def settle(turn: Turn, notice: Notice, client: str, outcome: Outcome, cause: str
             step=settled.step,
             path=settled.path,
             cause=cause,
+            cgroup=settled.cgroup,
         )
     )
     if outcome in _LOST and notice.stance is Stance.FLUSH and not notice.drill:

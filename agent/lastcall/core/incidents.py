@@ -50,10 +50,7 @@ def sight(turn: Turn, sighting: Sighting, response: Response) -> Notice:
 
 def absorb(turn: Turn, incident: Notice, claims: tuple[Claim, ...]) -> Notice:
     """Return the incident held up by further claims as well."""
-    after = _changed(turn, incident, replace(incident, claims=(*incident.claims, *claims)))
-    if not incident.drains:
-        turn.cordon(after)
-    return after
+    return _changed(turn, incident, replace(incident, claims=(*incident.claims, *claims)))
 
 
 def told_incident(turn: Turn) -> Notice | None:

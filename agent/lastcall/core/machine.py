@@ -6,8 +6,9 @@ first changes what is known (:data:`EVENTS`); then the rows of :data:`TABLE` are
 open notice until none fires, so that a phase never depends on the order in which news came in.
 
 The rows' conditions and effects stand in the files of those names. What stands outside the table:
-claims fold and vanish in ``incidents``, a single client's flush is judged in ``flushes``, and the
-cordon, which belongs to the node and not to one notice, is given back in ``results``.
+claims fold and vanish in ``incidents``, a single client's flush is judged in ``flushes``, the
+cordon, which belongs to the node and not to one notice, is kept in ``cordon``, and what the drain
+may take is derived in ``draining`` from how things stand.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Any
 from lastcall.core import (
     clients,
     conditions,
+    cordon,
+    draining,
     drills,
     effects,
     health,
@@ -34,14 +37,19 @@ from lastcall.core.events import (
     Acked,
     AcknowledgeEnded,
     AllTold,
+    BackendChecked,
     Beat,
     CheckpointReported,
     ClientJoined,
     ClientLeft,
     CordonEnded,
+    CordonFound,
+    CordonLifted,
+    CordonMissing,
     DrainEnded,
     DrillRequested,
     Event,
+    EvictionReported,
     FlushFailed,
     FlushReported,
     IdentityLearned,
@@ -96,12 +104,12 @@ TABLE: dict[Phase, tuple[Row, ...]] = {
     ),
     Phase.TOLD: (
         *_ENDS,
-        Row(conditions.flushed, Phase.DRAINING, effects.drain),
+        Row(conditions.flushed, Phase.DRAINING, effects.nothing),
         Row(conditions.begun, Phase.FLUSHING, effects.nothing),
     ),
     Phase.FLUSHING: (
         *_ENDS,
-        Row(conditions.flushed, Phase.DRAINING, effects.drain),
+        Row(conditions.flushed, Phase.DRAINING, effects.nothing),
     ),
     Phase.DRAINING: (
         *_ENDS,
@@ -142,8 +150,13 @@ EVENTS: dict[type[Event], Callable[[Turn, Any], None]] = {
     Beat: clients.beat,
     DrillRequested: drills.request,
     AllTold: results.all_told,
-    CordonEnded: results.cordon_ended,
-    UncordonEnded: results.uncordon_ended,
+    CordonEnded: cordon.ended,
+    UncordonEnded: cordon.given_back,
+    CordonFound: cordon.found,
+    CordonLifted: cordon.lifted,
+    CordonMissing: cordon.missing,
+    EvictionReported: results.eviction_reported,
+    BackendChecked: results.backend_checked,
     DrainEnded: results.drain_ended,
     AcknowledgeEnded: results.acknowledge_ended,
 }
@@ -172,7 +185,8 @@ class Machine:
         EVENTS[type(event)](turn, event)
         _advance_all(turn)
         clients.part(turn)
-        results.give_back(turn)
+        cordon.keep(turn)
+        draining.issue(turn, node)
         return turn.node, turn.commands
 
     def wake_at(self, node: Node, now: float) -> float | None:
@@ -197,8 +211,7 @@ class Machine:
                     yield flush_until(
                         notice.deadline, notice.told_at, self.settings.reserve_seconds
                     )
-        if node.cordoned_for is not None and not node.giving_back:
-            yield node.give_back_after
+        yield cordon.wake_at(node) or math.inf
         for client in node.clients.values():
             if client.left_at is not None:
                 yield client.left_at + clients.AWAY_SECONDS

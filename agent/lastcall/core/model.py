@@ -28,6 +28,9 @@ class Kind(StrEnum):
 _STRENGTH = {Kind.REBALANCE: 0, Kind.MAINTENANCE: 1}
 """How much a kind says about the machine's end; all others say that it comes."""
 
+_FINAL = (Kind.PREEMPTION, Kind.TERMINATION, Kind.SHUTDOWN)
+"""Kinds by which the machine goes, whatever anybody on it wishes."""
+
 
 class Action(StrEnum):
     """What it does to the machine."""
@@ -178,6 +181,7 @@ class Flush:
     client: str
     job: str
     rank: int | None = None
+    cgroup: str = ""
     told_at: float | None = None
     acked_at: float | None = None
     begun_at: float | None = None
@@ -201,7 +205,10 @@ class Notice:
         signalled: the last of the clients that were there has been told.
         supersedes: notices that this one took the place of.
         flushes: by client.
+        drain_began_at: when work began to be moved off the node for it.
         drained: the drain's outcome, once there is one.
+        cordoned_before: another had cordoned the node before us, and the cordon is left alone.
+        overruled: somebody lifted our cordon while it stood; it is not put back.
         acknowledged: the provider is being told that we are done.
         accepted: what the provider said to that; ``None`` until it has.
         overdue: the deadline has come while flushes were not over.
@@ -221,6 +228,8 @@ class Notice:
     flushes: Mapping[str, Flush] = field(default_factory=dict)
     drain_began_at: float | None = None
     drained: str | None = None
+    cordoned_before: bool = False
+    overruled: bool = False
     acknowledged: bool = False
     accepted: bool | None = None
     overdue: bool = False
@@ -276,6 +285,11 @@ class Notice:
         return any(claim.response.drain for claim in self.claims)
 
     @property
+    def final(self) -> bool:
+        """Whether the machine goes by it, whatever anybody on it wishes."""
+        return self.lead.sighting.kind in _FINAL and not self.drill
+
+    @property
     def unsettled(self) -> list[Flush]:
         """The flushes that are not over."""
         return [flush for flush in self.flushes.values() if flush.outcome is None]
@@ -288,6 +302,7 @@ class Client:
     Attributes:
         key: names the process for as long as it lives, over reconnects of it and restarts of ours.
         identity: the process behind it, as the kernel names it where it can be seen.
+        cgroup: the control group of that process, which tells the pod, unit or job it is of.
         session: the connection that speaks for it; ``None`` while it has none.
         handled: notices that it had dealt with before it came.
     """
@@ -302,6 +317,7 @@ class Client:
     world_size: int | None = None
     pid: int | None = None
     uid: int | None = None
+    cgroup: str = ""
     command: str = ""
     library: str = ""
     step: int | None = None
@@ -334,14 +350,34 @@ class SourceHealth:
         return not self.troubles
 
 
+@dataclass(frozen=True, slots=True)
+class BackendHealth:
+    """What is known of the scheduler that the node is drained through.
+
+    Attributes:
+        up: it answered when last asked.
+        detail: what is wrong with it, or with what may be done there; empty where nothing is.
+        rights: what the agent may do there, by the right's name.
+    """
+
+    up: bool
+    detail: str = ""
+    rights: Mapping[str, bool] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """Everything that the agent knows, and all that it decides from.
 
     Attributes:
         cordoned_for: the notice that our cordon, while it stands, was made for.
+        cordoned_at: since when it stands, or has been known to.
+        cordoning: the node is being cordoned.
+        cordon_after: before this moment it is not tried again to cordon it.
+        cordon_found: the cordon was found on the node, made by an agent whose journal is lost.
         giving_back: the cordon is being lifted.
         give_back_after: before this moment it is not tried again to lift it.
+        backend: the scheduler, once it has been asked.
     """
 
     notices: Mapping[str, Notice] = field(default_factory=dict)
@@ -355,8 +391,13 @@ class Node:
     observed_since: float | None = None
     interruptions: int = 0
     cordoned_for: str | None = None
+    cordoned_at: float | None = None
+    cordoning: bool = False
+    cordon_after: float = 0.0
+    cordon_found: bool = False
     giving_back: bool = False
     give_back_after: float = 0.0
+    backend: BackendHealth | None = None
 
     @property
     def open_notices(self) -> list[Notice]:

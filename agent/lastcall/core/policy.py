@@ -39,11 +39,56 @@ class Rule:
 
 _FLUSH = Stance.FLUSH
 
+# Other controllers' marks on the node. Who may think better of it is answered by an advice, which
+# stands as long as the mark. A flush is for an end that nobody takes back; the node is drained only
+# where whoever put the mark there does not drain it, or not dependably (AKS). Lead times: those of
+# CoreWeave and AWS as documented; where pods are deleted at once, the grace period that they have
+# by default; where kubelet ends them, the half of GKE's shutdown that is theirs.
+_NODE: tuple[tuple[Rule, Response], ...] = (
+    (Rule("node", code="Preempt"), Response(_FLUSH, True, assumed_lead_seconds=30.0)),
+    (Rule("node", code="Terminate"), Response(_FLUSH, True, assumed_lead_seconds=30.0)),
+    (Rule("node", code="NodeShutdown"), Response(_FLUSH, False, assumed_lead_seconds=15.0)),
+    (
+        Rule("node", code="cloud.google.com/impending-node-termination"),
+        Response(_FLUSH, False, assumed_lead_seconds=30.0),
+    ),
+    (
+        Rule("node", code="qos.coreweave.cloud/pending-preemption"),
+        Response(_FLUSH, False, assumed_lead_seconds=420.0),
+    ),
+    (
+        Rule("node", code="aws-node-termination-handler/spot-itn"),
+        Response(_FLUSH, False, assumed_lead_seconds=120.0),
+    ),
+    (
+        Rule("node", code="aws-node-termination-handler/asg-lifecycle-termination"),
+        Response(_FLUSH, False, assumed_lead_seconds=60.0),
+    ),
+    (
+        Rule("node", code="node.gke.io/machine-termination-datetime"),
+        Response(_FLUSH, True, act_before_seconds=ACT_BEFORE_SECONDS),
+    ),
+    (
+        Rule("node", code="Reboot"),
+        Response(_FLUSH, True, act_before_seconds=ACT_BEFORE_SECONDS, assumed_lead_seconds=600.0),
+    ),
+    (
+        Rule("node", code="Redeploy"),
+        Response(_FLUSH, True, act_before_seconds=ACT_BEFORE_SECONDS, assumed_lead_seconds=600.0),
+    ),
+    (
+        Rule("node", code="cloud.google.com/scheduled-maintenance-time"),
+        Response(Stance.ADVISE, False, act_before_seconds=ACT_BEFORE_SECONDS),
+    ),
+    (Rule("node"), Response(Stance.ADVISE, False)),
+)
+
 # The first line that matches holds. Lead times are the providers' own figures: AWS and Azure
 # document two minutes and at least 30 s, Google about 30 s and an hour for a GPU machine's host
 # maintenance; an Auto Scaling target state carries no time at all.
 BUILT_IN: tuple[tuple[Rule, Response], ...] = (
     (Rule(kind="manual"), Response(_FLUSH, drain=False, assumed_lead_seconds=30.0)),
+    *_NODE,
     (Rule(kind="rebalance"), Response(Stance.ADVISE, False, None, ADVICE_EXPIRES_SECONDS)),
     (Rule("aws", "preemption"), Response(_FLUSH, True, assumed_lead_seconds=120.0)),
     (Rule("aws", "termination"), Response(_FLUSH, True, assumed_lead_seconds=60.0)),

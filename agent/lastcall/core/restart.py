@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lastcall.core import flushes
-from lastcall.core.commands import Drain, WatchProcess
+from lastcall.core import draining, flushes
+from lastcall.core.commands import WatchProcess
 from lastcall.core.facts import NoticeEnded
 from lastcall.core.model import Claim, Node, Notice, Outcome, Phase, Stance
 from lastcall.core.turn import Turn
@@ -22,16 +22,15 @@ def start(turn: Turn) -> None:
         if client.pid is not None:
             turn.do(WatchProcess(client.identity, client.pid))
         turn.put_client(replace(client, session=None, left_at=turn.now))
-    turn.change(sessions={}, sources={}, giving_back=False)
+    turn.change(
+        sessions={}, sources={}, backend=None, cordoning=False, cordon_after=0.0, giving_back=False
+    )
     for notice in turn.node.notices.values():
-        if not (notice.told and turn.settings.acts):
-            continue
-        turn.cordon(notice)
-        if notice.acknowledged and notice.accepted is None:
+        if notice.told and notice.acknowledged and notice.accepted is None:
             # Nobody heard what the provider said; saying it twice is harmless.
             turn.put_notice(replace(notice, acknowledged=False))
-        if notice.phase is Phase.DRAINING and notice.drained is None:
-            turn.do(Drain(turn.view(notice)))
+    for order in draining.orders(turn.node, turn.settings).values():
+        turn.do(order)
 
 
 def reboot(turn: Turn) -> None:
@@ -57,6 +56,7 @@ def reboot(turn: Turn) -> None:
         jobs={job: replace(history, last_at=None) for job, history in turn.node.jobs.items()},
         observed_since=turn.now,
         cordoned_for=turn.node.cordoned_for,
+        cordoned_at=None if turn.node.cordoned_for is None else turn.now,
     )
 
 

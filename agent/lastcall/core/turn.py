@@ -24,8 +24,12 @@ from lastcall.core.views import NoticeView, view
 K = TypeVar("K")
 V = TypeVar("V")
 
-_FIRST = (Tell, CallOff, Greet)
-_NEXT = (Confirm, Refuse)
+_ORDER: tuple[tuple[type[Command], ...], ...] = (
+    (Tell, CallOff, Greet),
+    (Confirm, Refuse),
+    (Cordon,),
+)
+"""Nothing stands before the bytes to the clients, and nothing else before the cordon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,8 @@ class Turn:
 
     @property
     def commands(self) -> list[Command]:
-        """What is to be done, in order: nothing stands before the bytes to the clients."""
-        first = [command for command in self._commands if isinstance(command, _FIRST)]
-        answers = [command for command in self._commands if isinstance(command, _NEXT)]
-        rest = [c for c in self._commands if not isinstance(c, (*_FIRST, *_NEXT))]
-        return first + answers + rest
+        """What is to be done, in order."""
+        return sorted(self._commands, key=_rank)
 
     def do(self, command: Command) -> None:
         """Have something done."""
@@ -74,11 +75,6 @@ class Turn:
     def publish(self, fact: Fact) -> None:
         """Make a fact known."""
         self._commands.append(Publish(fact))
-
-    def cordon(self, notice: Notice) -> None:
-        """Keep new work off a node that is to be drained, unless our cordon stands already."""
-        if notice.drains and self.settings.acts and self.node.cordoned_for is None:
-            self.do(Cordon(self.view(notice)))
 
     def change(self, **fields: Any) -> None:
         """Change fields of the node."""
@@ -108,6 +104,10 @@ class Turn:
     def view(self, notice: Notice) -> NoticeView:
         """Return what is shown of a notice."""
         return view(notice, self.settings.reserve_seconds)
+
+
+def _rank(command: Command) -> int:
+    return next((n for n, kinds in enumerate(_ORDER) if isinstance(command, kinds)), len(_ORDER))
 
 
 def with_item(items: Mapping[K, V], key: K, value: V) -> dict[K, V]:

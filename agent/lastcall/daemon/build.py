@@ -16,11 +16,11 @@ from lastcall.core.estimates import JobAdvice
 from lastcall.core.events import Event, Rebooted, Started
 from lastcall.core.machine import Machine
 from lastcall.core.model import Node
+from lastcall.daemon import scheduler
 from lastcall.daemon.executors import Executors
 from lastcall.daemon.runtime import Runtime
 from lastcall.daemon.settings import machine_settings
 from lastcall.daemon.watch import Watch
-from lastcall.drain.base import DrainBackend, NoDrain
 from lastcall.record.journal import Journal
 from lastcall.record.metrics import Metrics
 from lastcall.record.status import status
@@ -35,20 +35,27 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Daemon:
-    """The agent, from start to stop."""
+    """The agent, from start to stop; it is made where a loop runs, whose clock its parts go by."""
 
     def __init__(self, loaded: Loaded) -> None:
-        """Build everything; nothing outside is touched yet."""
+        """Build everything; nothing outside is touched yet.
+
+        Raises:
+            SchedulerError: the configured scheduler cannot be used.
+        """
         self._config = config = loaded.config
         self._log = structlog.get_logger()
         self._clock = SystemClock()
         self._started_at = time.monotonic()
         self._machine = Machine(machine_settings(config))
+        boot_id = _boot_id()
         self._journal = Journal(
-            Path(config.state_dir), _boot_id(), wall=self._clock.wall, warn=self._warn
+            Path(config.state_dir), boot_id, wall=self._clock.wall, warn=self._warn
         )
         self._runtime = Runtime(self._machine, Node(), self._journal)
-        self._drain: DrainBackend = NoDrain()
+        self._drain = scheduler.choose(
+            config, boot_id=boot_id, post=self._runtime.post, clock=self._clock
+        )
         self._metrics = Metrics(
             lambda: self._runtime.node,
             monotonic=self._clock.monotonic,
@@ -111,15 +118,17 @@ class Daemon:
         self._runtime.post(first_event)
         consumer = asyncio.create_task(self._runtime.run(), name="runtime")
         watch = asyncio.create_task(self._watch.run(), name="watch")
+        drain = asyncio.create_task(scheduler.keep(self._drain), name="drain")
         web = asyncio.create_task(self._web.start(), name="web")
         self._log.info("agent_started", node=self._config.node_name, version=__version__)
         try:
             await stop.wait()
         finally:
             self._log.info("agent_stopping")
-            await _cancel(watch, web)
+            await _cancel(watch, web, drain)
             await self._socket.close("the agent stops")
             await executors.close()
+            await self._drain.close()
             await _cancel(consumer)
             await self._web.close()
             self._journal.close()
@@ -142,6 +151,7 @@ class Daemon:
             },
             advice=self._advice,
             reserve_seconds=self._config.flush.reserve_seconds,
+            drain=self._drain.status(),
         )
 
     def healthy(self) -> tuple[bool, str]:
@@ -181,6 +191,16 @@ class Daemon:
 
     def _warn(self, name: str, detail: str) -> None:
         self._log.warning(name, detail=detail)
+
+
+async def serve(loaded: Loaded) -> None:
+    """Be the agent until SIGTERM or SIGINT.
+
+    Raises:
+        SchedulerError: the configured scheduler cannot be used; the text is one clear line.
+        SocketError: the socket cannot be had; the text is one clear line.
+    """
+    await Daemon(loaded).run()
 
 
 def _boot_id() -> str:

@@ -19,15 +19,16 @@ from lastcall.core.commands import (
     Greet,
     Publish,
     Refuse,
+    StopDrain,
     Tell,
     Uncordon,
     WatchProcess,
 )
-from lastcall.core.events import CordonEnded, DrainEnded, Event, UncordonEnded
+from lastcall.core.events import CordonEnded, Event, UncordonEnded
 from lastcall.daemon.log import log_fact
 from lastcall.daemon.runtime import Executor
 from lastcall.daemon.watch import Watch
-from lastcall.drain.base import DrainBackend
+from lastcall.drain.base import Attempt, DrainBackend
 from lastcall.record.journal import Journal
 from lastcall.record.metrics import Metrics
 from lastcall.serve.socket import AgentSocket
@@ -37,6 +38,9 @@ CONFIRM_SECONDS = 0.25
 
 ACKNOWLEDGE_SECONDS = 1.0
 """How long a word to the provider waits for the disk: it cannot be taken back."""
+
+GIVE_BACK_SECONDS = 1.0
+"""How long the lifting of our cordon waits for the disk: new work comes at once."""
 
 
 class Executors:
@@ -76,7 +80,8 @@ class Executors:
             Confirm: self._confirm,
             Cordon: lambda command: self._spawn(self._cordon(command)),
             Uncordon: lambda command: self._spawn(self._uncordon(command)),
-            Drain: lambda command: self._spawn(self._drain_node(command)),
+            Drain: self._drain.drain,
+            StopDrain: lambda command: self._drain.stop(command.id),
             Acknowledge: lambda command: self._spawn(self._acknowledge(command)),
         }
 
@@ -89,6 +94,7 @@ class Executors:
     def _publish(self, command: Publish) -> None:
         self._metrics.record(command.fact)
         log_fact(self._log, command.fact)
+        self._drain.note(command.fact)
 
     def _confirm(self, command: Confirm) -> None:
         self._unconfirmed.append(command)
@@ -96,26 +102,37 @@ class Executors:
             self._confirming = self._spawn(self._confirm_all())
 
     async def _confirm_all(self) -> None:
-        """Answer in the order in which it was said, once all of it is on record."""
+        """Answer in the order in which it was said, once all of it is on record and may end."""
         while self._unconfirmed:
             said, self._unconfirmed = self._unconfirmed, []
             await self._journal.durable(CONFIRM_SECONDS)
+            for notice_id in {command.id for command in said if command.id}:
+                # Whoever hears that all is well may end its process at once.
+                await self._drain.marked(notice_id)
             for command in said:
                 self._socket.confirm(command)
 
     async def _cordon(self, command: Cordon) -> None:
-        attempt = await self._drain.cordon(command.notice)
+        try:
+            attempt = await self._drain.cordon(command.notice)
+        except Exception:  # noqa: BLE001 - unanswered, it would never be tried again
+            self._log.exception("cordon_failed", notice_id=command.notice.id)
+            attempt = Attempt(done=False, detail="a fault of the agent's own; see the log")
         if attempt is not None:
-            self._post(CordonEnded(command.notice.id, attempt.done, attempt.detail))
+            self._post(
+                CordonEnded(command.notice.id, attempt.done, attempt.detail, attempt.foreign)
+            )
 
     async def _uncordon(self, command: Uncordon) -> None:
-        attempt = await self._drain.uncordon(command.id)
+        if not await self._journal.durable(GIVE_BACK_SECONDS):
+            self._log.warning("given_back_without_record", notice_id=command.id)
+        try:
+            attempt = await self._drain.uncordon(command.id)
+        except Exception:  # noqa: BLE001 - unanswered, it would never be tried again
+            self._log.exception("uncordon_failed", notice_id=command.id)
+            attempt = Attempt(done=False, detail="a fault of the agent's own; see the log")
         if attempt is not None:
             self._post(UncordonEnded(command.id, attempt.done, attempt.detail))
-
-    async def _drain_node(self, command: Drain) -> None:
-        result = await self._drain.drain(command.notice)
-        self._post(DrainEnded(command.notice.id, result.outcome, result.detail))
 
     async def _acknowledge(self, command: Acknowledge) -> None:
         if not await self._journal.durable(ACKNOWLEDGE_SECONDS):

@@ -28,9 +28,12 @@ _SECRET_PART = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=bearer )\S+", re.IGNORECAS
 _HIDDEN = "***"
 
 _GOOD_RESULTS = ("ok", "notice")
-_BAD_OUTCOMES = ("late", "failed", "missed", "not_durable", "incomplete")
+_BAD_OUTCOMES = ("late", "failed", "missed", "not_durable", "incomplete", "blocked")
 _NEWS = (facts.NoticeSeen, facts.NoticeTold, facts.NoticeChanged)
 """Facts whose line says all that is known of the notice; the others only name it."""
+
+_LEFT_OUT = ("cgroup", "uid")
+"""What other parts go by, and people do not."""
 
 _DETAILS = (
     "phase",
@@ -101,16 +104,21 @@ def log_fact(logger: FilteringBoundLogger, fact: Fact) -> None:
 
 def _is_bad(fact: Fact) -> bool:
     match fact:
-        case facts.SourceAnswered(result=result):
-            return result not in _GOOD_RESULTS
-        case facts.Cordoned(cordoned=good) | facts.Uncordoned(uncordoned=good):
-            return not good
-        case facts.Acknowledged(accepted=good):
-            return not good
-        case facts.FlushSettled(outcome=outcome) | facts.NodeDrained(outcome=outcome):
-            return outcome in _BAD_OUTCOMES
+        case facts.SourceAnswered():
+            bad = fact.result not in _GOOD_RESULTS
+        case facts.Cordoned():
+            bad = not fact.cordoned and not fact.foreign
+        case facts.Uncordoned():
+            bad = not fact.uncordoned
+        case facts.BackendAnswered():
+            bad = not fact.up or bool(fact.denied)
+        case facts.Acknowledged():
+            bad = not fact.accepted
+        case facts.FlushSettled() | facts.NodeDrained() | facts.PodMoved():
+            bad = fact.outcome in _BAD_OUTCOMES
         case _:
-            return fact.warning
+            bad = fact.warning
+    return bad
 
 
 def _flat(fact: Fact) -> dict[str, Any]:
@@ -122,6 +130,8 @@ def _flat(fact: Fact) -> dict[str, Any]:
             flat["drill"] = value.drill
             if isinstance(fact, _NEWS):
                 flat |= {name: getattr(value, name) for name in _DETAILS}
+        elif field.name in _LEFT_OUT:
+            continue
         elif field.name == "id":
             flat["notice_id"] = value
         else:

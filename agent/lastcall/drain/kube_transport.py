@@ -26,7 +26,7 @@ BODY_LIMIT_BYTES = 64 * 1024 * 1024
 IDLE_SECONDS = 45.0
 """A connection idle for longer is not used again: something on the way may have forgotten it."""
 
-CONNECTIONS = 32
+CONNECTIONS = 96
 """At most this many at a time."""
 
 _CHUNK_BYTES = 64 * 1024

@@ -9,6 +9,7 @@ from lastcall.record.metric_labels import (
     DRAIN_OUTCOMES,
     DRILL,
     DRILL_OUTCOMES,
+    EVICTION_OUTCOMES,
     PHASES,
     RESULTS,
     SOURCE_KINDS,
@@ -132,6 +133,11 @@ class Families:
         self.drains = self._counter(
             "drains", "Drains of the node that ended.", "backend", "outcome"
         )
+        self.evictions = self._counter(
+            "evictions",
+            "Pods that were to leave the node; blocked counts each once, at the first refusal.",
+            "outcome",
+        )
         self.drain = self._histogram(
             "drain_seconds", "How long drains of the node took.", DRAIN_BUCKETS, "backend"
         )
@@ -145,6 +151,8 @@ class Families:
         for end in DRAIN_OUTCOMES:
             self.drains.labels(drain_backend, end)
         self.drain.labels(drain_backend)
+        for end in EVICTION_OUTCOMES:
+            self.evictions.labels(end)
         for end in DRILL_OUTCOMES:
             self.drills.labels(end)
 

@@ -19,6 +19,7 @@ DRILL = "manual"
 
 RESULTS = ("ok", "notice", "timeout", "error", "throttled", "unauthorized", "malformed")
 PHASES = ("stall", "durable")
+EVICTION_OUTCOMES = ("evicted", "blocked", "forced", "gone", "failed")
 DRAIN_OUTCOMES = ("drained", "incomplete", "failed", "none")
 DRILL_OUTCOMES = ("passed", "failed", "cut_short")
 

@@ -98,6 +98,7 @@ class Metrics:
             facts.CheckpointSeen: self._checkpoint_seen,
             facts.JobResumed: self._job_resumed,
             facts.ClientCame: self._client_came,
+            facts.PodMoved: self._pod_moved,
             facts.NodeDrained: self._node_drained,
         }
 
@@ -168,6 +169,9 @@ class Metrics:
 
     def _client_came(self, fact: facts.ClientCame) -> None:
         self._families.know_job(fact.job)
+
+    def _pod_moved(self, fact: facts.PodMoved) -> None:
+        self._families.evictions.labels(fact.outcome).inc()
 
     def _node_drained(self, fact: facts.NodeDrained) -> None:
         self._families.drains.labels(self._drain_backend, fact.outcome).inc()

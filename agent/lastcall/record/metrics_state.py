@@ -61,9 +61,8 @@ class StateCollector(Collector):
         yield from self._of_notices(node, to_unix)
         yield from self._of_sources(node, to_unix)
         yield from self._of_jobs(node, to_unix)
-        cordoned = _gauge("node_cordoned", "1 while the agent's own cordon stands.")
-        cordoned.add_metric([], float(node.cordoned_for is not None))
-        yield cordoned
+        yield from _of_cordon(node, to_unix)
+        yield from _of_backend(node)
         if self._journal is not None:
             yield from _of_journal(self._journal)
 
@@ -161,6 +160,33 @@ class StateCollector(Collector):
             )
             for label, jobs in groups.items()
         }
+
+
+def _of_cordon(node: Node, to_unix: float) -> Iterator[Metric]:
+    cordoned = _gauge("node_cordoned", "1 while the agent's own cordon stands.")
+    cordoned.add_metric([], float(node.cordoned_for is not None))
+    yield cordoned
+    since = _gauge(
+        "node_cordoned_since_timestamp_seconds",
+        "Since when the agent's own cordon stands, as Unix time; 0 while it does not.",
+    )
+    at = node.cordoned_at
+    since.add_metric([], 0.0 if at is None else _milliseconds(at + to_unix))
+    yield since
+
+
+def _of_backend(node: Node) -> Iterator[Metric]:
+    """Yield what is known of the scheduler; no series where there is none to ask."""
+    up = _gauge("backend_up", "1 while the scheduler that the node is drained through answers.")
+    allowed = _gauge(
+        "backend_allowed", "1 where the agent may do there what a drain takes.", "right"
+    )
+    if node.backend is not None:
+        up.add_metric([], float(node.backend.up))
+        for right, granted in node.backend.rights.items():
+            allowed.add_metric([right], float(granted))
+    yield up
+    yield allowed
 
 
 def _of_journal(journal: JournalHealth) -> Iterator[Metric]:

@@ -33,6 +33,7 @@ def status(
     agent: Mapping[str, Any],
     advice: Callable[[Node, str], JobAdvice] | None = None,
     reserve_seconds: float = 0.0,
+    drain: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return what the agent knows, ready for JSON.
 
@@ -43,8 +44,9 @@ def status(
         agent: what is to be said of the agent itself.
         advice: returns what is known of a job's next flush; without it that is unknown.
         reserve_seconds: what is kept back from a deadline for the drain.
+        drain: what the drain backend shows of itself.
     """
-    return _Status(node, now, wall, advice, reserve_seconds).whole(agent)
+    return _Status(node, now, wall, advice, reserve_seconds).whole(agent, drain or {})
 
 
 class _Status:
@@ -67,7 +69,7 @@ class _Status:
         for client in node.clients.values():
             self._clients_by_job.setdefault(client.job, []).append(client)
 
-    def whole(self, agent: Mapping[str, Any]) -> dict[str, Any]:
+    def whole(self, agent: Mapping[str, Any], drain: Mapping[str, Any]) -> dict[str, Any]:
         node = self._node
         ended = [notice for notice in node.notices.values() if not notice.open]
         ended.sort(key=lambda notice: notice.ended_at or 0.0, reverse=True)
@@ -85,7 +87,9 @@ class _Status:
             "drain": {
                 "cordoned": node.cordoned_for is not None,
                 "cordoned_for": node.cordoned_for,
+                "cordoned_unix": self._unix(node.cordoned_at),
                 "giving_back": node.giving_back,
+                **drain,
             },
         }
 

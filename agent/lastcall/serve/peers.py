@@ -15,6 +15,9 @@ SO_PEERPIDFD = 77
 """Linux 6.5 and later, ``include/uapi/asm-generic/socket.h``; Python has no name for it yet."""
 
 _CREDENTIALS = struct.Struct("iII")
+CGROUP_LENGTH = 4096
+"""Characters of a control group's path, at most as many as of any path."""
+
 _START_TIME_FIELD = 22
 """In ``/proc/PID/stat``, counted from 1 (proc(5), Linux man-pages)."""
 
@@ -101,6 +104,21 @@ def _start_ticks(pid: int) -> int | None:
         after_name = file.read().rpartition(b")")[2].split()
         return int(after_name[_START_TIME_FIELD - 3])
     return None
+
+
+def control_group(pid: int) -> str:
+    """Return the control group of a process as the kernel names it; empty where that is unseen.
+
+    It tells what the process belongs to: a pod, a unit, a job. Under version 1 there is one for
+    each controller, of which the deepest says most (cgroups(7), Linux man-pages).
+    """
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
+            paths = [line.rstrip("\n").split(":", 2)[-1] for line in file]
+    except OSError:
+        return ""
+    deepest = max(paths, key=lambda path: path.count("/"), default="")
+    return "" if deepest == "/" else deepest[:CGROUP_LENGTH]
 
 
 def _is_readable(descriptor: int) -> bool:

@@ -208,6 +208,7 @@ class Session:
                 session=self.name,
                 identity=self._identity,
                 peer=self.peer,
+                cgroup=peers.control_group(self.peer.pid) if self.peer.pid else "",
                 command=command,
             )
         )

@@ -111,7 +111,9 @@ def identity(process: Process, peer: Peer, hello: Hello) -> str:
     return CLAIMED + ":".join("" if part is None else str(part) for part in parts)
 
 
-def joined(hello: Hello, *, session: str, identity: str, peer: Peer, command: str) -> ClientJoined:
+def joined(
+    hello: Hello, *, session: str, identity: str, peer: Peer, cgroup: str, command: str
+) -> ClientJoined:
     """Return the event of a hello; the kernel's word on the peer goes before the client's."""
     return ClientJoined(
         session=session,
@@ -122,6 +124,7 @@ def joined(hello: Hello, *, session: str, identity: str, peer: Peer, command: st
         world_size=hello.world_size,
         pid=peer.pid or hello.pid,
         uid=peer.uid,
+        cgroup=cgroup,
         command=clean(command, COMMAND_LENGTH),
         library=clean(hello.client or "", WORD_LENGTH),
         handled=tuple(clean(key, JOB_LENGTH) for key in hello.handled[-HANDLED_LIMIT:]),

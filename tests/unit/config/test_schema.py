@@ -120,7 +120,7 @@ def test_the_json_schema_lists_the_words_and_bounds_that_are_allowed() -> None:
         60,
     )
     assert set(_entry("mode")["enum"]) == {"act", "observe"}
-    assert set(_entry("drain.backend")["enum"]) == {"auto", "none"}
+    assert set(_entry("drain.backend")["enum"]) == {"auto", "none", "kubernetes"}
     assert _entry("notices.provider")["anyOf"][0]["enum"] == ["auto", "none", "aws", "gcp", "azure"]
 
 
@@ -150,10 +150,9 @@ def test_pending_tables_are_those_of_later_features() -> None:
         "notices.file",
         "notices.url",
         "notices.schedule",
-        "notices.node",
-        "drain.kubernetes",
         "drain.slurm",
         "drain.systemd",
+        "hooks",
         "gpu",
         "report",
     }

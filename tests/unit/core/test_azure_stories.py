@@ -78,9 +78,8 @@ def test_a_type_that_nobody_knows_is_shown_and_not_acted_upon() -> None:
 
 def test_the_stated_time_is_what_the_drain_has() -> None:
     story = a_node()
-    story.at(0, EVENTS.shows(azure("Preempt", 28)))
 
-    shown = story.at(19).command(Drain).notice
+    shown = story.at(0, EVENTS.shows(azure("Preempt", 28))).command(Drain)
 
     assert (shown.deadline, shown.flush_until) == (28, pytest.approx(28 - 28 / 3))
 

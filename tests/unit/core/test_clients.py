@@ -153,7 +153,7 @@ def test_a_client_that_is_away_is_expected_until_the_deadline() -> None:
     story.at(0, SPOT.shows(spot(ends_at=120)), lost("s0"))
 
     assert story.at(109).facts(FlushSettled) == []
-    assert story.at(110).commands(Drain)
+    assert story.decided.commands(Drain)[-1].waiting == {"/group of process of s0"}
     decided = story.at(125)
 
     assert decided.fact(FlushSettled).outcome == "missed"

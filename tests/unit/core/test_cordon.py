@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from lastcall.core.commands import Cordon, Uncordon
-from lastcall.core.events import CordonEnded, UncordonEnded
-from lastcall.core.results import GIVE_BACK_AGAIN_SECONDS
-from support.happenings import (
-    SPOT,
-    spot,
+from lastcall.core.commands import Cordon, Drain, StopDrain, Uncordon
+from lastcall.core.cordon import CORDON_AGAIN_SECONDS, GIVE_BACK_AGAIN_SECONDS
+from lastcall.core.events import (
+    CordonEnded,
+    CordonFound,
+    CordonLifted,
+    CordonMissing,
+    ProvidersFound,
+    SourcePolled,
+    Started,
+    UncordonEnded,
 )
-from support.story import a_node
+from lastcall.core.facts import Cordoned, CordonLost, Overruled
+from lastcall.core.turn import Settings
+from support.happenings import SCHEDULED, SPOT, drill, scheduled, spot
+from support.story import Story, a_node
 
 
 def test_the_cordon_is_given_back_once_and_only_after_the_provider_lets_go() -> None:
@@ -30,11 +38,50 @@ def test_the_cordon_is_given_back_once_and_only_after_the_provider_lets_go() -> 
 def test_a_node_that_was_cordoned_by_another_is_not_given_back() -> None:
     story = a_node()
     story.at(0, SPOT.shows(spot(ends_at=120)))
-    story.at(1, CordonEnded(story.notice().id, cordoned=False, detail="was cordoned already"))
+    foreign = CordonEnded(story.notice().id, cordoned=False, detail="by an admin", foreign=True)
+    assert story.at(1, foreign).fact(Cordoned).foreign
 
     story.at(10, SPOT.shows(), SPOT.shows(), SPOT.shows())
 
+    assert len(story.decided.commands(Cordon)) == 1
     assert story.decided.commands(Uncordon) == []
+
+
+def test_a_node_that_was_cordoned_by_another_is_drained_all_the_same() -> None:
+    story = a_node()
+    story.at(0, SPOT.shows(spot(ends_at=120)))
+
+    decided = story.at(1, CordonEnded(story.notice().id, cordoned=False, foreign=True))
+
+    assert decided.commands(StopDrain) == []
+
+
+def test_a_cordon_that_could_not_be_had_is_tried_again_for_as_long_as_it_is_wanted() -> None:
+    story = a_node()
+    story.at(0, SPOT.shows(spot(ends_at=120)))
+    name = story.notice().id
+    for attempt in range(1, 5):
+        failed = attempt * 5
+        assert story.at(failed, CordonEnded(name, cordoned=False, detail="503")) != []
+        assert story.at(failed + CORDON_AGAIN_SECONDS - 0.1).commands(Cordon) == []
+        assert story.at(failed + CORDON_AGAIN_SECONDS).command(Cordon).notice.id == name
+
+    story.at(30, SPOT.shows(), SPOT.shows(), SPOT.shows())
+
+    assert story.at(31, CordonEnded(name, cordoned=False)).commands(Cordon) == []
+    assert story.at(100).commands(Cordon) == []
+
+
+def test_the_marks_of_a_drill_are_renewed_for_the_notice_that_takes_its_place() -> None:
+    story = a_node()
+    story.at(0, drill(300.0, drain=True))
+    rehearsal = story.notice().id
+    story.at(1, CordonEnded(rehearsal, cordoned=True))
+
+    decided = story.at(2, SPOT.shows(spot(ends_at=122)))
+
+    assert decided.command(Cordon).notice.id == story.notices("aws")[0].id
+    assert decided.commands(Uncordon) == []
 
 
 def test_a_cordon_that_ends_after_the_withdrawal_is_given_back() -> None:
@@ -72,3 +119,95 @@ def test_a_notice_that_comes_while_the_cordon_is_lifted_has_it_back() -> None:
     decided = story.at(12, UncordonEnded(name, uncordoned=True))
 
     assert decided.command(Cordon).notice.id == story.notices()[-1].id
+
+
+def found_by(story: Story, now: float) -> str:
+    """Have the node's own marks tell of a cordon that the journal knows nothing of."""
+    story.at(now, Started(), CordonFound("aws-preemption-0", "made before the journal was lost"))
+    return "aws-preemption-0"
+
+
+def test_a_cordon_of_a_lost_journal_is_given_back_once_every_provider_has_answered() -> None:
+    story = Story()
+    name = found_by(story, 0)
+    story.at(1, ProvidersFound(("aws",), "configured"), SourcePolled("aws", "timeout", "spot"))
+    assert story.at(300).commands(Uncordon) == []
+
+    decided = story.at(301, SourcePolled("aws", "ok", "spot"), SPOT.shows())
+
+    assert decided.command(Uncordon).id == name
+    story.at(302, UncordonEnded(name, uncordoned=True))
+    assert story.node.cordoned_for is None
+
+
+def test_a_cordon_of_a_lost_journal_stays_while_its_notice_is_seen_anew() -> None:
+    story = Story()
+    found_by(story, 0)
+    story.at(1, ProvidersFound(("aws",), "configured"), SPOT.shows(spot(ends_at=100)))
+
+    decided = story.at(2, SourcePolled("aws", "notice", "spot"))
+
+    assert story.decided.command(Cordon).notice.id == story.notice().id
+    assert decided.commands(Uncordon) == []
+
+
+def test_a_cordon_that_is_known_is_not_found() -> None:
+    story = a_node()
+    story.at(0, SPOT.shows(spot(ends_at=120)))
+    name = story.notice().id
+    story.at(1, CordonEnded(name, cordoned=True))
+
+    assert story.at(2, CordonFound("another")) == []
+    assert story.node.cordoned_for == name
+
+
+def test_a_cordon_that_somebody_lifts_is_not_put_back() -> None:
+    story = a_node()
+    story.at(0, SPOT.shows(spot(ends_at=120)))
+    name = story.notice().id
+    story.at(1, CordonEnded(name, cordoned=True))
+
+    decided = story.at(5, CordonLifted(name, "kubectl"))
+
+    assert decided.fact(Overruled).detail == "kubectl"
+    assert story.node.cordoned_for is None
+    assert story.at(119).commands(Cordon) == []
+    assert story.at(300, SPOT.shows(), SPOT.shows(), SPOT.shows()).commands(Uncordon) == []
+
+
+def test_a_cordon_that_is_gone_though_nobody_lifted_it_is_made_again() -> None:
+    story = a_node()
+    story.at(0, SPOT.shows(spot(ends_at=120)))
+    name = story.notice().id
+    story.at(1, CordonEnded(name, cordoned=True))
+
+    decided = story.at(2, CordonMissing("the node object was made anew"))
+
+    assert decided.fact(CordonLost).id == name
+    assert decided.command(Cordon).notice.id == name
+    assert story.at(3, CordonMissing("at the first look")).commands(Cordon) == []
+
+
+def test_who_lifts_the_cordon_stops_a_drain_but_none_of_a_machine_that_goes() -> None:
+    story = a_node()
+    story.at(0, SCHEDULED.shows(scheduled(starts_at=600)))
+    name = story.notice().id
+    assert story.decided.command(Drain).id == name
+    story.at(1, CordonEnded(name, cordoned=True))
+    assert story.at(2, CordonLifted(name, "kubectl")).command(StopDrain).id == name
+
+    other = a_node()
+    other.at(0, SPOT.shows(spot(ends_at=120)))
+    name = other.notice().id
+    other.at(1, CordonEnded(name, cordoned=True))
+    assert other.at(2, CordonLifted(name, "kubectl")).commands(StopDrain) == []
+
+
+def test_an_agent_that_only_watches_leaves_every_cordon_alone() -> None:
+    story = Story(Settings(acts=False))
+    found_by(story, 0)
+    story.at(1, ProvidersFound((), "configured: none"), SPOT.shows(spot(ends_at=121)))
+
+    story.at(300, SPOT.shows(), SPOT.shows(), SPOT.shows())
+
+    assert story.decided.commands(Cordon) == story.decided.commands(Uncordon) == []

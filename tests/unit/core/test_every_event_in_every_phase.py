@@ -10,19 +10,24 @@ from typing import Any
 import pytest
 
 from lastcall.core import events
-from lastcall.core.commands import CallOff, Command, Confirm, Greet, Publish, Refuse, Tell
+from lastcall.core.commands import CallOff, Command, Confirm, Cordon, Greet, Publish, Refuse, Tell
 from lastcall.core.events import (
     Acked,
     AcknowledgeEnded,
     AllTold,
+    BackendChecked,
     Beat,
     CheckpointReported,
     ClientJoined,
     ClientLeft,
     CordonEnded,
+    CordonFound,
+    CordonLifted,
+    CordonMissing,
     DrainEnded,
     DrillRequested,
     Event,
+    EvictionReported,
     FlushFailed,
     FlushReported,
     IdentityLearned,
@@ -121,6 +126,11 @@ EXAMPLES: dict[type[Event], Event] = {
     AllTold: AllTold("ID", 2),
     CordonEnded: CordonEnded("ID", cordoned=True),
     UncordonEnded: UncordonEnded("ID", uncordoned=True),
+    CordonFound: CordonFound("ID", "made before the journal was lost"),
+    CordonLifted: CordonLifted("ID", "kubectl"),
+    CordonMissing: CordonMissing("the node object was made anew"),
+    EvictionReported: EvictionReported("ID", "default/web-0", "evicted"),
+    BackendChecked: BackendChecked(up=True, rights=(("patch nodes", True),)),
     DrainEnded: DrainEnded("ID", "drained"),
     AcknowledgeEnded: AcknowledgeEnded("ID", accepted=True),
 }
@@ -145,7 +155,9 @@ def about(event: Event, notice_id: str, session: str = "s0") -> Event:
 def order(command: Command) -> int:
     if isinstance(command, (Tell, CallOff, Greet)):
         return 0
-    return 1 if isinstance(command, (Confirm, Refuse)) else 2
+    if isinstance(command, (Confirm, Refuse)):
+        return 1
+    return 2 if isinstance(command, Cordon) else 3
 
 
 EVERY_PAIR = pytest.mark.parametrize(
@@ -254,7 +266,8 @@ def test_a_notice_that_was_not_told_yet_is_none_to_speak_of() -> None:
         pytest.param(SPOT.shows(spot(ends_at=120.9)), id="a deadline that hardly moved"),
         pytest.param(TARGET_STATE.shows(), id="a scope that is empty"),
         pytest.param(ProcessDied("process of nobody"), id="the death of a stranger"),
-        pytest.param(CordonEnded("aws-1", cordoned=False), id="a cordon that could not be had"),
+        pytest.param(CordonLifted("aws-1"), id="a cordon of another notice that was lifted"),
+        pytest.param(EvictionReported("aws-1", "default/web-0", "gone"), id="a pod that left"),
         pytest.param(AcknowledgeEnded("aws-1", accepted=False), id="a provider that declines"),
         pytest.param(AllTold("aws-1", 1), id="word that all were told"),
         pytest.param(drill(), id="a drill while it is serious"),

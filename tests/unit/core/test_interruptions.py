@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lastcall.core.commands import Advise, CallOff, Cordon, Drain, Tell, Uncordon
+from lastcall.core.commands import Advise, CallOff, Cordon, Drain, StopDrain, Tell, Uncordon
 from lastcall.core.events import (
     CheckpointReported,
     CordonEnded,
+    DrainEnded,
     ProvidersFound,
     Rebooted,
 )
@@ -95,24 +96,64 @@ def test_a_shorter_lead_is_shared_between_flush_and_drain(
     assert decided.command(Tell).notice.flush_until == pytest.approx(100 + flush_seconds)
 
 
-def test_the_drain_waits_for_the_flush_and_no_longer_than_its_budget() -> None:
+def test_the_drain_is_ordered_after_telling_and_cordoning_and_knows_its_times() -> None:
     story = a_node()
+
     decided = story.at(0, SPOT.shows(spot(ends_at=120)))
-    assert decided.commands(Cordon)
-    assert decided.commands(Drain) == []
 
-    assert story.at(109.9).commands(Drain) == []
-    assert story.at(110).command(Drain).notice.id == story.notice().id
+    kinds = [type(command) for command in decided if isinstance(command, (Tell, Cordon, Drain))]
+    assert kinds == [Tell, Cordon, Drain]
+    order = decided.command(Drain)
+    assert (order.id, order.kind) == (story.notice().id, "preemption")
+    assert (order.began_at, order.flush_until, order.deadline) == (0, 110, 120)
 
 
-def test_the_drain_begins_once_all_have_flushed() -> None:
+def test_what_trains_is_named_and_may_leave_once_all_of_its_group_have_flushed() -> None:
     story = a_node()
     story.at(0, joined("s1", rank=1), SPOT.shows(spot(ends_at=120)))
     name = story.notice().id
+    ours, theirs = "/group of process of s0", "/group of process of s1"
+    first = story.decided.command(Drain)
+    assert first.training == first.waiting == {ours, theirs}
 
-    assert story.at(10, flushed("s0", name)).commands(Drain) == []
-    assert len(story.at(20, flushed("s1", name)).commands(Drain)) == 1
+    second = story.at(10, flushed("s0", name)).command(Drain)
+    assert (second.training, second.waiting) == ({ours, theirs}, {theirs})
+    third = story.at(20, flushed("s1", name)).command(Drain)
+    assert (third.training, third.waiting) == ({ours, theirs}, frozenset())
     assert story.at(119).commands(Drain) == []
+
+
+def test_the_drain_phase_begins_when_the_flushes_are_over_or_their_time_is() -> None:
+    story = a_node()
+    story.at(0, SPOT.shows(spot(ends_at=120)))
+
+    story.at(109.9)
+    assert story.phase is Phase.TOLD
+    story.at(110)
+    assert story.phase is Phase.DRAINING
+
+
+def test_a_deadline_that_moves_is_ordered_anew() -> None:
+    story = a_node()
+    story.at(0, SPOT.shows(spot(ends_at=120)))
+
+    order = story.at(5, SPOT.shows(spot(ends_at=60))).command(Drain)
+
+    assert (order.deadline, order.flush_until, order.began_at) == (60, 50, 0)
+
+
+def test_a_withdrawal_stops_the_drain_and_the_end_of_a_drain_does_not() -> None:
+    story = a_node()
+    story.at(0, SPOT.shows(spot(ends_at=120)))
+    name = story.notice().id
+
+    decided = story.at(1, SPOT.shows(), SPOT.shows(), SPOT.shows())
+    assert decided.command(StopDrain).id == name
+
+    other = a_node()
+    other.at(0, SPOT.shows(spot(ends_at=120)))
+    assert other.at(9, DrainEnded(other.notice().id, "drained")).commands(StopDrain) == []
+    assert other.at(130).commands(StopDrain) == []
 
 
 def test_two_looks_that_find_nothing_take_nothing_back() -> None:

@@ -19,9 +19,11 @@ from lastcall.core.commands import (
     Drain,
     Greet,
     Refuse,
+    StopDrain,
     Tell,
     Uncordon,
 )
+from lastcall.core.draining import orders
 from lastcall.core.events import Event, Started, Tick
 from lastcall.core.facts import FlushSettled, NoticeEnded, NoticeSeen
 from lastcall.core.model import Node, Notice, Outcome, Phase, Stance
@@ -68,10 +70,11 @@ class Checked(Story):
         self.ended.update(fact.notice.id for fact in decided.facts(NoticeEnded))
         self.acknowledged.update((c.id, c.key) for c in decided.commands(Acknowledge))
         self._check_commands(before, decided)
+        self._check_orders(before, decided)
         self._check_node(now)
 
     def _check_commands(self, before: Node, decided: Decided) -> None:
-        known = before.notices.keys() | self.node.notices.keys()
+        known = {*before.notices, *self.node.notices, before.cordoned_for, self.node.cordoned_for}
         ranks = [rank(command) for command in decided]
         assert ranks == sorted(ranks)
         assert {name for command in decided for name in named(command)} <= known
@@ -90,7 +93,20 @@ class Checked(Story):
             outcomes = {f.outcome for f in self.node.notices[command.id].flushes.values()}
             assert outcomes <= {Outcome.IN_TIME, Outcome.LATE, Outcome.IGNORED}
         if not self.machine.settings.acts:
-            assert not any(isinstance(c, (Cordon, Uncordon, Drain, Acknowledge)) for c in decided)
+            acts = (Cordon, Uncordon, Drain, StopDrain, Acknowledge)
+            assert not any(isinstance(command, acts) for command in decided)
+
+    def _check_orders(self, before: Node, decided: Decided) -> None:
+        """An order is given exactly where it differs from the one that held."""
+        held, holds = (orders(node, self.machine.settings) for node in (before, self.node))
+        given = {order.id: order for order in decided.commands(Drain)}
+        changed = {name for name, order in holds.items() if order != held.get(name)}
+        assert changed <= given.keys()
+        assert all(holds[name] == order for name, order in given.items())
+        assert {command.id for command in decided.commands(StopDrain)} <= held.keys() - holds.keys()
+        for order in holds.values():
+            assert order.waiting <= order.training
+            assert order.began_at <= order.flush_until or order.deadline < order.began_at
 
     def _check_called_off(self, before: Node, notice: Notice, decided: Decided) -> None:
         had_been_told = before.notices.get(notice.id, notice).told_at is not None
@@ -122,14 +138,16 @@ class Checked(Story):
 def rank(command: Command) -> int:
     if isinstance(command, (Tell, CallOff, Greet)):
         return 0
-    return 1 if isinstance(command, (Confirm, Refuse)) else 2
+    if isinstance(command, (Confirm, Refuse)):
+        return 1
+    return 2 if isinstance(command, Cordon) else 3
 
 
 def named(command: Command) -> Iterator[str]:
     """Yield the ids of the notices that a command is about."""
-    if isinstance(command, (Tell, Cordon, Drain)):
+    if isinstance(command, (Tell, Cordon)):
         yield command.notice.id
-    elif isinstance(command, (CallOff, Uncordon, Acknowledge)):
+    elif isinstance(command, (CallOff, Uncordon, Acknowledge, Drain, StopDrain)):
         yield command.id
     elif isinstance(command, Greet):
         yield from (notice.id for notice in command.notices)
@@ -139,7 +157,7 @@ def named(command: Command) -> Iterator[str]:
 
 def views(decided: Decided) -> Iterator[NoticeView]:
     for command in decided:
-        if isinstance(command, (Tell, Cordon, Drain)):
+        if isinstance(command, (Tell, Cordon)):
             yield command.notice
         elif isinstance(command, Greet):
             yield from command.notices

@@ -78,6 +78,83 @@ def test_the_first_rule_that_matches_holds_and_leaves_the_rest_as_built_in() -> 
     assert (response.act_before_seconds, response.drain) == (60.0, True)
 
 
+def marked(code: str, kind: Kind, action: Action = Action.TERMINATE) -> Sighting:
+    """Return what another controller put on the node."""
+    return Sighting(source="node", scope="node", key=code, kind=kind, action=action, code=code)
+
+
+@pytest.mark.parametrize(
+    ("sighting", "response"),
+    [
+        (
+            marked("Preempt", Kind.PREEMPTION),
+            Response(Stance.FLUSH, True, assumed_lead_seconds=30),
+        ),
+        (
+            marked("NodeShutdown", Kind.SHUTDOWN, Action.STOP),
+            Response(Stance.FLUSH, False, assumed_lead_seconds=15),
+        ),
+        (
+            marked("cloud.google.com/impending-node-termination", Kind.TERMINATION),
+            Response(Stance.FLUSH, False, assumed_lead_seconds=30),
+        ),
+        (
+            marked("qos.coreweave.cloud/pending-preemption", Kind.PREEMPTION),
+            Response(Stance.FLUSH, False, assumed_lead_seconds=420),
+        ),
+        (
+            marked("aws-node-termination-handler/spot-itn", Kind.PREEMPTION),
+            Response(Stance.FLUSH, False, assumed_lead_seconds=120),
+        ),
+        (
+            marked("aws-node-termination-handler/asg-lifecycle-termination", Kind.TERMINATION),
+            Response(Stance.FLUSH, False, assumed_lead_seconds=60),
+        ),
+        (
+            marked("node.gke.io/machine-termination-datetime", Kind.TERMINATION),
+            Response(Stance.FLUSH, True, act_before_seconds=900),
+        ),
+        (
+            marked("Redeploy", Kind.MAINTENANCE, Action.REDEPLOY),
+            Response(Stance.FLUSH, True, act_before_seconds=900, assumed_lead_seconds=600),
+        ),
+        (
+            marked("Freeze", Kind.MAINTENANCE, Action.FREEZE),
+            Response(Stance.INFORM, False),
+        ),
+        (
+            marked("cloud.google.com/scheduled-maintenance-time", Kind.MAINTENANCE),
+            Response(Stance.ADVISE, False, act_before_seconds=900),
+        ),
+        (
+            marked("ToBeDeletedByClusterAutoscaler", Kind.TERMINATION),
+            Response(Stance.ADVISE, False),
+        ),
+        (
+            marked("SpotRebalanceRecommendation", Kind.REBALANCE, Action.NONE),
+            Response(Stance.ADVISE, False),
+        ),
+        (
+            marked("a site's own", Kind.PREEMPTION),
+            Response(Stance.ADVISE, False),
+        ),
+    ],
+    ids=lambda value: value.code if isinstance(value, Sighting) else "",
+)
+def test_another_controllers_mark_is_an_advice_unless_the_end_is_certain(
+    sighting: Sighting, response: Response
+) -> None:
+    assert Policy().respond(sighting) == response
+
+
+def test_a_site_knows_how_long_its_pods_may_take() -> None:
+    sighting = marked("cloud.google.com/impending-node-termination", Kind.TERMINATION)
+
+    response = Policy(assumed_lead_seconds={"node.termination": 600.0}).respond(sighting)
+
+    assert response == Response(Stance.FLUSH, False, assumed_lead_seconds=600)
+
+
 def test_a_rule_that_asks_for_a_flush_gives_it_a_deadline() -> None:
     response = Policy((Rule(kind="rebalance", stance=Stance.FLUSH),)).respond(rebalance())
 
@@ -121,7 +198,7 @@ def test_the_lead_to_reckon_with_is_a_preemptions(provider: str, seconds: float)
 
 @pytest.mark.parametrize("kind", Kind)
 @pytest.mark.parametrize("action", Action)
-@pytest.mark.parametrize("source", ["aws", "gcp", "azure", "unheard-of"])
+@pytest.mark.parametrize("source", ["aws", "gcp", "azure", "node", "unheard-of"])
 def test_there_is_an_answer_to_everything(source: str, kind: Kind, action: Action) -> None:
     sighting = Sighting(source=source, scope="", key="", kind=kind, action=action)
 

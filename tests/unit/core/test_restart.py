@@ -94,11 +94,12 @@ def test_a_drain_that_was_under_way_goes_on_and_ends_once() -> None:
     story.at(20, flushed("s0", name))
 
     decided = story.at(30, Started())
-    assert decided.command(Drain).notice.id == name
+    assert decided.command(Drain).id == name
+    assert decided.command(Drain).waiting == frozenset()
     assert decided.commands(Cordon) == []
     story.at(40, DrainEnded(name, "drained"), DrainEnded(name, "drained"))
 
-    assert story.decided.fact(NodeDrained).seconds == 20
+    assert story.decided.fact(NodeDrained).seconds == 40
     assert story.at(50, Started()).commands(Drain) == []
 
 

@@ -6,7 +6,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from lastcall.core.commands import Confirm
+from lastcall.core.commands import Confirm, Cordon
+from lastcall.core.events import CordonEnded, Event
 from lastcall.daemon.executors import Executors
 
 
@@ -15,6 +16,7 @@ class Doors:
 
     def __init__(self) -> None:
         self.answered: list[str] = []
+        self.waited_for: list[str] = []
         self.written = asyncio.Event()
         parts: Any = SimpleNamespace(
             tell=None,
@@ -26,11 +28,24 @@ class Doors:
             confirm=self.confirm,
         )
         disk: Any = SimpleNamespace(durable=self.durable)
+        scheduler: Any = SimpleNamespace(drain=None, marked=self.marked, cordon=self.cordon)
         nothing: Any = None
+        self.posted: list[Event] = []
         self.executors = Executors(
-            socket=parts, drain=nothing, watch=nothing, journal=disk, metrics=nothing, post=print
+            socket=parts,
+            drain=scheduler,
+            watch=nothing,
+            journal=disk,
+            metrics=nothing,
+            post=self.posted.append,
         )
         self.say = self.executors.table()[Confirm]
+
+    async def marked(self, notice_id: str) -> None:
+        self.waited_for.append(notice_id)
+
+    async def cordon(self, _notice: object) -> None:
+        raise RuntimeError("a fault of ours")
 
     def confirm(self, command: Confirm) -> None:
         if command.re == "fault":
@@ -66,3 +81,29 @@ async def test_an_answer_that_cannot_be_given_does_not_hold_up_the_next() -> Non
     await asyncio.sleep(0.01)
 
     assert doors.answered == ["flushed"]
+
+
+async def test_who_hears_that_all_is_well_may_end_and_that_waits_for_the_scheduler() -> None:
+    doors = Doors()
+    doors.written.set()
+
+    doors.say(Confirm("s", "flushed", "n1"))
+    doors.say(Confirm("s", "checkpoint"))
+    await asyncio.sleep(0.01)
+
+    assert doors.waited_for == ["n1"]
+    assert doors.answered == ["flushed", "checkpoint"]
+
+
+async def test_a_cordon_that_ends_by_a_fault_of_ours_is_answered_so_that_it_is_tried_again() -> (
+    None
+):
+    doors = Doors()
+    notice: Any = SimpleNamespace(id="n1")
+
+    doors.executors.table()[Cordon](Cordon(notice))
+    await asyncio.sleep(0.01)
+
+    (answer,) = doors.posted
+    assert isinstance(answer, CordonEnded)
+    assert (answer.id, answer.cordoned) == ("n1", False)

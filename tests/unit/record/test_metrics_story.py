@@ -11,12 +11,14 @@ from prometheus_client import generate_latest
 from lastcall.core.commands import Publish
 from lastcall.core.events import (
     AllTold,
+    BackendChecked,
     CheckpointReported,
     ClientJoined,
     CordonEnded,
     DrainEnded,
     DrillRequested,
     Event,
+    EvictionReported,
     FlushReported,
     Intended,
     ProcessDied,
@@ -120,6 +122,7 @@ def story() -> Agent:
     agent = Agent()
     agent.at(100, Started(), ProvidersFound(("aws",), "dmi: Amazon EC2"))
     agent.at(101, SourcePolled("aws", "ok", "instance-action", skew_seconds=-0.25))
+    agent.at(101, BackendChecked(up=True, rights=(("patch nodes", True), ("delete pods", False))))
     agent.at(102, joined(0), joined(1))
     agent.at(103, ResumeReported(session="s0", step=4, lost_steps=17))
     agent.at(110, CheckpointReported(session="s0", step=6, stall_seconds=0.5, durable_seconds=9.0))
@@ -128,6 +131,8 @@ def story() -> Agent:
     agent.at(1000, SourcePolled("aws", "notice", "instance-action"), preemption(1120))
     real = agent.notice_id
     agent.at(1000.004, AllTold(real, 2), CordonEnded(real, cordoned=True))
+    agent.at(1000.1, EvictionReported(real, "default/web-0", "evicted"))
+    agent.at(1000.2, EvictionReported(real, "default/db-0", "blocked", "needs 3 healthy pods"))
     agent.at(1001, Intended("s0", real, "save"))
     agent.at(1015, flushed(0, real))
     agent.at(1020, ProcessDied("41@1"), DrainEnded(real, "drained"))

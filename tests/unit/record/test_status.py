@@ -85,6 +85,7 @@ NODE = Node(
     identity={"instance_type": "p5"},
     interruptions=1,
     cordoned_for="n1",
+    cordoned_at=990.0,
 )
 
 
@@ -270,7 +271,13 @@ def test_a_job_of_the_past_has_nothing_to_lose() -> None:
 
 
 def test_the_cordon_names_its_notice() -> None:
-    assert shown()["drain"] == {"cordoned": True, "cordoned_for": "n1", "giving_back": False}
+    assert shown(drain={"api": "up"})["drain"] == {
+        "cordoned": True,
+        "cordoned_for": "n1",
+        "cordoned_unix": BOOTED_UNIX + 990,
+        "giving_back": False,
+        "api": "up",
+    }
 
 
 def test_every_key_is_described_in_the_reference() -> None:

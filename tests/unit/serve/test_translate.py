@@ -34,7 +34,9 @@ def hello(**fields):
 
 
 def joined(message, peer, command=""):
-    return translate.joined(message, session="s", identity="i", peer=peer, command=command)
+    return translate.joined(
+        message, session="s", identity="i", peer=peer, cgroup="/group", command=command
+    )
 
 
 # --- a client's word -------------------------------------------------------------------------
