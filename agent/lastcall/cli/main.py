@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from lastcall._version import __version__
-from lastcall.cli import config, demo, drill, run, simulate, status
+from lastcall.cli import check, config, demo, drill, run, simulate, status
 
-COMMANDS = (run, demo, simulate, drill, status, config)
+COMMANDS = (run, demo, simulate, drill, status, check, config)
 
 EPILOG = "exit codes: 0 done, 1 the job itself failed, 2 wrong usage or configuration"
 
