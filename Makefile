@@ -24,6 +24,7 @@ check: $(READY) ## format, lint, strict types, direction of imports
 
 docs: $(READY) ## rewrite the pages that are made from the program
 	@$(BIN)/python tools/docs.py
+	@$(BIN)/python tools/chart.py
 
 format: $(READY) ## rewrite the sources as `make check` wants them
 	@$(BIN)/ruff format .
