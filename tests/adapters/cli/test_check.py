@@ -18,6 +18,7 @@ from lastcall.cli.check.report import line, summary
 from lastcall.cli.check.settings import NODE_NAME
 from lastcall.cli.main import main
 from lastcall.cli.terminal import Style
+from support.running_agent import plain_environment
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/reference/check.md"
 
@@ -25,7 +26,9 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/reference/check.md"
 @pytest.fixture
 def check(tmp_path, monkeypatch, capsys):
     """Run the command for an installation in a directory; return its exit code and its output."""
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for name in list(os.environ):
+        if name.startswith(("LASTCALL_", "KUBERNETES_")):
+            monkeypatch.delenv(name)
     tmp_path.chmod(0o755)
     file = tmp_path / "lastcall.toml"
     file.write_text(
@@ -123,6 +126,7 @@ def test_a_reader_who_leaves_early_ends_it_quietly(tmp_path):
             [sys.executable, "-m", "lastcall", "check", "--config", os.devnull, *flags],
             stdout=writer,
             stderr=subprocess.PIPE,
+            env=plain_environment(),
             check=False,
             timeout=30,
         )
