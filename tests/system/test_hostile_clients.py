@@ -16,6 +16,8 @@ from support.watching_agent import agent_watching
 
 WAYS = ("flood", "deaf", "garbage", "long_line", "half_lines", "idle", "storm")
 RANK = {"job": "train", "rank": 0, "world_size": 1}
+IN_TIME_SECONDS = 3.0
+"""Far more than it takes where the attack does no harm, on a busy machine too."""
 MEMORY_BYTES = 30 * 1024 * 1024
 
 
@@ -39,11 +41,11 @@ async def notice_comes_through(agent, metadata, rank):
     metadata.raise_notice("preemption", 120)
     raised_at = time.monotonic()
     notice = await rank.receive("notice")
-    assert time.monotonic() - raised_at < 1
+    assert time.monotonic() - raised_at < IN_TIME_SECONDS
     rank.send(type="flushed", id=notice["id"], path="/mnt/shared/7", step=7)
     flushed_at = time.monotonic()
     await rank.receive("ok")
-    assert time.monotonic() - flushed_at < 1
+    assert time.monotonic() - flushed_at < IN_TIME_SECONDS
     assert [one["id"] for one in (await join(agent, job="late"))["notices"]] == [notice["id"]]
     assert (await agent.get("/healthz"))[0] == 200
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from lastcall.drain import kube_mirror
 from lastcall.drain.kube_mirror import PodMirror
 from support.kube_api.clients import client_of, with_token, with_token_file
 from support.kube_api.faults import Fault
@@ -85,10 +86,11 @@ async def test_nothing_is_known_before_the_first_list(server):
         assert "did not complete" in mirror.trouble
 
 
-async def test_five_thousand_pods_come_in_pages(server):
+async def test_five_thousand_pods_come_in_pages(server, monkeypatch):
+    monkeypatch.setattr(kube_mirror, "LIST_SECONDS", 60.0)
     server.add("pods", *(pod(f"many-{i:04}") for i in range(5000)))
     async with mirror_of(server) as mirror:
-        await until(lambda: mirror.is_listed, 20)
+        await until(lambda: mirror.is_listed, 50)
 
         assert len(mirror.pods) == 5001
     assert len(lists(server)) == 11
