@@ -122,9 +122,10 @@ def azure(code: str, starts_at: float | None, key: str = "event-1", **more: obje
     return sighting(EVENTS, key, kind, action, code=code, **{**_stated(starts_at), **more})
 
 
-def shutdown() -> Sighting:
-    """Return the operating system's own end."""
-    return sighting(LOGIND, "shutdown", Kind.SHUTDOWN, Action.STOP)
+def shutdown(ends_at: float | None = None, **more: object) -> Sighting:
+    """Return the operating system's own end; with a time it is one that waits for us."""
+    more = {"acknowledgeable": ends_at is not None, **_stated(ends_at), **more}
+    return sighting(LOGIND, "shutdown", Kind.SHUTDOWN, Action.STOP, **more)
 
 
 def announced_by_file() -> Sighting:

@@ -106,14 +106,20 @@ class RunningAgent:
         return int(psutil.Process(self.pid).memory_info().rss)
 
     async def end(self, number: int) -> int | None:
-        """Signal the agent, wait for its end, and return its exit code."""
+        """Signal the agent, again where it would stay; return its exit code."""
         process, self.process = self.process, None
         if process is None:
             return None
+        ending = asyncio.create_task(process.wait())
+        said = len(self.log)
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)
         async with asyncio.timeout(10):
-            code = await process.wait()
+            while not ending.done() and not self.logged("agent_stays", said):
+                await asyncio.wait([ending], timeout=0.02)
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+            code = await ending
         if self._reading is not None:
             await self._reading
         return code

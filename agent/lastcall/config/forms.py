@@ -40,6 +40,7 @@ class Form:
         prepare: turns another accepted way to write a value into the declared type.
         write: turns a value of the declared type into the way that a file has it.
         schema: the JSON Schema of what a file may hold; empty where the type's own is right.
+        repeats: whether the same text may stand in the list twice.
     """
 
     allowed: str
@@ -47,6 +48,7 @@ class Form:
     prepare: Callable[[object], object] = _unchanged
     write: Callable[[Any], object] = _unchanged
     schema: Mapping[str, object] = field(default_factory=dict)
+    repeats: bool = False
 
 
 def or_empty(form: Form, meaning: str) -> Form:
@@ -138,13 +140,12 @@ def _time_as_text(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-NODE_NAME = or_empty(
-    Form(
-        'letters, digits, ".", "_" and "-", at most 253 characters',
-        lambda t: bool(_NODE_NAME.match(t)),
-    ),
-    "$NODE_NAME, else the host's name",
+_NAME_OF_NODE = Form(
+    'letters, digits, ".", "_" and "-", at most 253 characters',
+    lambda t: bool(_NODE_NAME.match(t)),
 )
+NODE_NAME = or_empty(_NAME_OF_NODE, "$NODE_NAME, else the host's name")
+SLURM_NODE_NAME = or_empty(_NAME_OF_NODE, "what slurmd calls itself")
 ABSOLUTE_PATH = Form("an absolute path; ~ and $HOME are not expanded", _is_absolute)
 SOCKET_PATH = Form(
     f"an absolute path of at most {SOCKET_PATH_BYTES} bytes; ~ and $HOME are not expanded",

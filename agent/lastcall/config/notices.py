@@ -1,6 +1,6 @@
 """The settings of the sources: who announces that this machine will go, and what that means."""
 
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 from msgspec.structs import asdict
@@ -77,15 +77,11 @@ class AzureNotices(Table, frozen=True):
 class ShutdownNotices(Table, frozen=True):
     """The operating system's own shutdown, through a delay lock of logind."""
 
-    pending: ClassVar[bool] = True
-
     enabled: Annotated[bool, about("Whether a shutdown of the machine is a notice.")] = True
 
 
 class FileNotices(Table, frozen=True):
     """Clouds that announce by a file: its appearance is the notice, its removal withdraws it."""
-
-    pending: ClassVar[bool] = True
 
     path: Annotated[
         str, or_empty(forms.ABSOLUTE_PATH, "none"), about("The file that is watched for.")
@@ -96,8 +92,6 @@ class FileNotices(Table, frozen=True):
 
 class UrlNotices(Table, frozen=True):
     """Clouds whose address answers 404 until a time stands there."""
-
-    pending: ClassVar[bool] = True
 
     url: Annotated[
         str,
@@ -113,8 +107,6 @@ class UrlNotices(Table, frozen=True):
 
 class ScheduleNotices(Table, frozen=True):
     """An end known beforehand that nothing on the machine announces, such as a reservation's."""
-
-    pending: ClassVar[bool] = True
 
     ends_at: Annotated[
         str,

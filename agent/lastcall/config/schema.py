@@ -25,7 +25,7 @@ from lastcall.config.table import (
 )
 from lastcall.core.model import Kind
 
-Backend = Literal["auto", "none", "kubernetes"]
+Backend = Literal["auto", "none", "kubernetes", "slurm", "systemd"]
 
 
 class Socket(Table, frozen=True):
@@ -149,11 +149,7 @@ class KubernetesDrain(Table, frozen=True):
 class SlurmDrain(Table, frozen=True):
     """Draining through Slurm: its node is drained, and jobs are requeued once they have flushed."""
 
-    pending: ClassVar[bool] = True
-
-    node_name: Annotated[
-        str, or_empty(forms.NODE_NAME, "what slurmd calls itself"), about("The node's name there.")
-    ] = ""
+    node_name: Annotated[str, forms.SLURM_NODE_NAME, about("The node's name there.")] = ""
     requeue: Annotated[
         Literal["single", "all", "none"],
         about(
@@ -164,7 +160,10 @@ class SlurmDrain(Table, frozen=True):
     signal: Annotated[
         str,
         Form('the name of a signal, such as "USR1", or "" for none', _is_signal),
-        about("Sent to the jobs that do not use the socket."),
+        about(
+            "Sent to the batch scripts of jobs that do not use the socket, where they catch it; "
+            "any other would be ended by it."
+        ),
     ] = "USR1"
     call_seconds: Annotated[
         float, Meta(ge=0.1, le=60), about("How long one call of a Slurm command may take.")
@@ -174,10 +173,9 @@ class SlurmDrain(Table, frozen=True):
 class SystemdDrain(Table, frozen=True):
     """Units that are stopped after their processes have flushed."""
 
-    pending: ClassVar[bool] = True
-
     units: Annotated[
-        tuple[Annotated[str, forms.UNIT], ...], about("The units, stopped in this order.")
+        tuple[Annotated[str, forms.UNIT], ...],
+        about("The units; of those that are due at once, the first is told to stop first."),
     ] = ()
 
 
@@ -186,9 +184,6 @@ class Drain(Table, frozen=True):
 
     backend: Annotated[
         Backend,
-        Form(
-            '"auto", "none" or "kubernetes"; this version has no "slurm" or "systemd" backend',
-        ),
         about('What empties the node; "auto" finds out.'),
     ] = "auto"
     kubernetes: KubernetesDrain = KubernetesDrain()
@@ -196,13 +191,14 @@ class Drain(Table, frozen=True):
     systemd: SystemdDrain = SystemdDrain()
 
 
-Program = tuple[Annotated[str, Meta(min_length=1)], ...]
+Program = Annotated[
+    tuple[Annotated[str, Meta(min_length=1)], ...],
+    Form("a list of a program and its arguments", repeats=True),
+]
 
 
 class Hooks(Table, frozen=True):
     """Programs of the site's own, for schedulers that are not known here."""
-
-    pending: ClassVar[bool] = True
 
     on_notice: Annotated[
         tuple[Program, ...], HOOK, about("Run when the processes are told of a notice.")
@@ -211,15 +207,26 @@ class Hooks(Table, frozen=True):
         tuple[Program, ...], HOOK, about("Run when every flush is over, or its time is up.")
     ] = ()
     on_drained: Annotated[
-        tuple[Program, ...], HOOK, about("Run when the drain is over, however it ended.")
+        tuple[Program, ...], HOOK, about("Run when flushes and drain are over, however they ended.")
     ] = ()
     on_withdrawn: Annotated[
-        tuple[Program, ...], HOOK, about("Run when a notice is withdrawn.")
+        tuple[Program, ...],
+        HOOK,
+        about("Run when a notice is withdrawn, or is over and the machine goes on."),
     ] = ()
+    every_notice: Annotated[
+        bool,
+        about(
+            "Run them also for notices that the node is not drained for: advice, and drills "
+            "without a drain."
+        ),
+    ] = False
     timeout_seconds: Annotated[
         float,
         Meta(ge=0.1, le=3600),
-        about("How long one may run; never longer than the notice has left."),
+        about(
+            "How long one may run; before the deadline no longer than until then, but at least 1."
+        ),
     ] = 30.0
 
 

@@ -66,8 +66,9 @@ class _Check:
         if not isinstance(value, list):
             return self._refuse(hint, value, path)
         seen = set()
+        once = not hints.form(hint).repeats
         for index, item in enumerate(value):
-            if isinstance(item, str) and item in seen:
+            if once and isinstance(item, str) and item in seen:
                 self._fault(f"{path}[{index}]", item, "stands in the list twice")
             elif isinstance(item, str):
                 seen.add(item)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lastcall.core import incidents
 from lastcall.core.deadlines import flush_until
-from lastcall.core.model import Notice, Outcome, Stance
+from lastcall.core.model import Claim, Kind, Notice, Outcome, Stance
 from lastcall.core.turn import Settings, Turn
 
 
@@ -44,12 +44,15 @@ def begun(_: Turn, notice: Notice) -> bool:
     return any(flush.begun_at is not None for flush in notice.flushes.values())
 
 
+def flushes_over(turn: Turn, notice: Notice) -> bool:
+    """Every flush is over or its time is up, and that was not made known yet."""
+    return not notice.flushes_over and _no_flush_is_waited_for(turn, notice)
+
+
 def flushed(turn: Turn, notice: Notice) -> bool:
     """The node is to be drained, and every flush is over or its time is up."""
-    if not drains(turn, notice) or notice.deadline is None or notice.told_at is None:
-        return False
-    until = flush_until(notice.deadline, notice.told_at, turn.settings.reserve_seconds)
-    return not notice.unsettled or turn.now >= until
+    dated = notice.deadline is not None
+    return dated and drains(turn, notice) and _no_flush_is_waited_for(turn, notice)
 
 
 def overdue(turn: Turn, notice: Notice) -> bool:
@@ -72,18 +75,22 @@ def rehearsed(turn: Turn, notice: Notice) -> bool:
 
 
 def ready_to_go(turn: Turn, notice: Notice) -> bool:
-    """All is flushed and drained, and the provider may be told so."""
-    drained_well = notice.drained in ("drained", "none")
-    if not drained_well or notice.acknowledged or notice.drill or not turn.settings.acts:
-        return False
-    good = {Outcome.IN_TIME, Outcome.LATE, Outcome.IGNORED}
-    flushed_well = all(flush.outcome in good for flush in notice.flushes.values())
-    return flushed_well and next(acknowledgeable(turn, notice), None) is not None
+    """Nothing is left to wait for, and whoever announced it may be told so."""
+    return not notice.drill and next(acknowledgeable(turn, notice), None) is not None
 
 
 def drains(turn: Turn, notice: Notice) -> bool:
     """The node is to be drained for it."""
     return notice.drains and turn.settings.acts
+
+
+def _no_flush_is_waited_for(turn: Turn, notice: Notice) -> bool:
+    if not notice.unsettled:
+        return True
+    if notice.deadline is None or notice.told_at is None:
+        return False
+    until = flush_until(notice.deadline, notice.told_at, turn.settings.reserve_seconds)
+    return turn.now >= until
 
 
 def over_at(notice: Notice, settings: Settings) -> float | None:
@@ -93,9 +100,30 @@ def over_at(notice: Notice, settings: Settings) -> float | None:
     return max(notice.deadline, notice.told_at) + settings.late_seconds
 
 
-def acknowledgeable(turn: Turn, notice: Notice) -> Iterator[tuple[str, str]]:
-    """Yield source and key of each event whose provider may be told that we are done."""
+def acknowledgeable(turn: Turn, notice: Notice) -> Iterator[Claim]:
+    """Yield each claim of whose event it is to be said now that we are done with it.
+
+    A provider is told only where all went well: the machine may end the sooner for it. A shutdown
+    waits for us and comes whatever we say, so it is let go once there is nothing to wait for.
+    """
+    is_over = _is_over(turn, notice)
+    went_well = is_over and _went_well(turn, notice)
     for claim in notice.claims:
         sighting = claim.sighting
-        if sighting.acknowledgeable and sighting.source in turn.settings.acknowledges:
-            yield sighting.source, sighting.key
+        may_come = is_over if sighting.kind is Kind.SHUTDOWN else went_well
+        known = sighting.acknowledgeable and sighting.source in turn.settings.acknowledges
+        if may_come and known and not claim.acknowledged:
+            yield claim
+
+
+def _is_over(turn: Turn, notice: Notice) -> bool:
+    """Whether nothing is left to wait for."""
+    if notice.told_at is None:
+        return notice.stance is Stance.INFORM
+    return not notice.unsettled and (notice.drained is not None or not drains(turn, notice))
+
+
+def _went_well(turn: Turn, notice: Notice) -> bool:
+    good = {Outcome.IN_TIME, Outcome.LATE, Outcome.IGNORED}
+    flushed_well = all(flush.outcome in good for flush in notice.flushes.values())
+    return turn.settings.acts and notice.drained in ("drained", "none") and flushed_well

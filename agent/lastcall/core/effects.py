@@ -7,7 +7,7 @@ from dataclasses import replace
 from lastcall.core import clients, flushes, incidents
 from lastcall.core.commands import Acknowledge, CallOff, Tell
 from lastcall.core.conditions import acknowledgeable
-from lastcall.core.facts import FlushOverdue, NoticeEnded, NoticeTold
+from lastcall.core.facts import FlushesOver, FlushOverdue, NoticeEnded, NoticeTold
 from lastcall.core.model import Notice, Outcome, Phase, Stance
 from lastcall.core.turn import Turn
 
@@ -62,6 +62,13 @@ def call_off(turn: Turn, notice: Notice, ending: str, reason: str) -> Notice:
     return end(turn, notice, ending)
 
 
+def say_flushes_over(turn: Turn, notice: Notice) -> Notice:
+    """Make known that no flush is waited for any more."""
+    shown, outcomes = turn.view(notice), flushes.tally(notice)
+    turn.publish(FlushesOver(shown, outcomes, len(notice.unsettled), notice.drained))
+    return replace(notice, flushes_over=True)
+
+
 def mark_overdue(turn: Turn, notice: Notice) -> Notice:
     """Say at the deadline who has not flushed: there may be no later moment to say it."""
     late = tuple(flush.client for flush in notice.unsettled)
@@ -70,10 +77,14 @@ def mark_overdue(turn: Turn, notice: Notice) -> Notice:
 
 
 def acknowledge(turn: Turn, notice: Notice) -> Notice:
-    """Tell the provider that we are done."""
-    for source, key in acknowledgeable(turn, notice):
-        turn.do(Acknowledge(notice.id, source, key))
-    return replace(notice, acknowledged=True)
+    """Tell the provider that we are done, and let a shutdown that waits for us go on."""
+    done = tuple(acknowledgeable(turn, notice))
+    for claim in done:
+        turn.do(Acknowledge(notice.id, claim.sighting.source, claim.sighting.key))
+    claims = tuple(
+        replace(claim, acknowledged=True) if claim in done else claim for claim in notice.claims
+    )
+    return replace(notice, claims=claims, acknowledged=True)
 
 
 def close(turn: Turn, notice: Notice) -> Notice:

@@ -349,6 +349,31 @@ class DrainEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class HookEnded(Event):
+    """A program of the site's own has ended, or could not be run.
+
+    Attributes:
+        id: the notice that it was run for.
+        hook: ``on_notice``, ``on_flushed``, ``on_drained`` or ``on_withdrawn``.
+        index: which of that hook's programs, from 0.
+        program: its name, without its arguments, which may hold secrets.
+        outcome: ``ok``, ``failed``, ``timeout``, ``not_started`` or ``stopped`` (with the agent).
+        code: its exit code, negative where a signal ended it; ``None`` where it has none.
+        seconds: how long it ran.
+        output: the end of what it printed, or why it was not started.
+    """
+
+    id: str
+    hook: str
+    index: int
+    program: str
+    outcome: str
+    code: int | None
+    seconds: float
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AcknowledgeEnded(Event):
     """The provider has taken our word that we are done, or has not."""
 

@@ -132,6 +132,31 @@ class FlushOverdue(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class FlushesOver(Fact):
+    """Every flush is over, or the time for flushes is up; made known once for a notice.
+
+    Attributes:
+        outcomes: how many flushes ended in which way.
+        unfinished: flushes that are not over.
+        drained: the drain's outcome, where the drain was over before.
+    """
+
+    name: ClassVar[str] = "flushes_over"
+    notice: NoticeView
+    outcomes: dict[str, int]
+    unfinished: int
+    drained: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeCleared(Fact):
+    """A notice whose time had passed is reported no more, and the machine is still here."""
+
+    name: ClassVar[str] = "notice_cleared"
+    notice: NoticeView
+
+
+@dataclass(frozen=True, slots=True)
 class WorkLost(Fact):
     """A job's work since its last durable checkpoint is lost with this notice."""
 
@@ -254,13 +279,29 @@ class BackendAnswered(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NodeDrained(Fact):
-    """The drain is over, ``seconds`` after it began."""
+    """The drain is over, ``seconds`` after it began; ``notice`` is how its notice stood then."""
 
     name: ClassVar[str] = "node_drained"
     id: str
     outcome: str
     seconds: float
     detail: str
+    notice: NoticeView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HookRan(Fact):
+    """What came of a program of the site's own; see :class:`events.HookEnded`."""
+
+    name: ClassVar[str] = "hook_ran"
+    id: str
+    hook: str
+    index: int
+    program: str
+    outcome: str
+    code: int | None
+    seconds: float
+    output: str
 
 
 @dataclass(frozen=True, slots=True)

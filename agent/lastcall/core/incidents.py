@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from lastcall.core.commands import CallOff, Tell
 from lastcall.core.events import SourceReported
-from lastcall.core.facts import NoticeChanged, NoticeSeen
+from lastcall.core.facts import NoticeChanged, NoticeCleared, NoticeSeen
 from lastcall.core.model import Claim, Notice, Phase, Response, Sighting, Stance
 from lastcall.core.turn import Turn
 
@@ -96,6 +96,7 @@ def _compare(turn: Turn, notice: Notice, event: SourceReported, seen: dict[str, 
             # Its deadline came and the machine is still there: whoever waits may go on.
             told = turn.sessions_of(notice.flushes)
             turn.do(CallOff(notice.id, "no source reports it any more", told))
+            turn.publish(NoticeCleared(turn.view(notice)))
     elif tuple(claims) != notice.claims:
         _changed(turn, notice, replace(notice, claims=tuple(claims)))
 
@@ -135,7 +136,8 @@ def _changed(turn: Turn, before: Notice, after: Notice) -> Notice:
         return after
     turn.publish(NoticeChanged(new))
     waiting = [flush.client for flush in after.unsettled]
-    if after.told and waiting and replace(new, sources=old.sources) != old:
+    shown = replace(new, sources=old.sources, drains=old.drains)
+    if after.told and waiting and shown != old:
         turn.do(Tell(new, turn.sessions_of(waiting)))
     return after
 

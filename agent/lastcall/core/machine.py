@@ -52,6 +52,7 @@ from lastcall.core.events import (
     EvictionReported,
     FlushFailed,
     FlushReported,
+    HookEnded,
     IdentityLearned,
     Intended,
     ProcessDied,
@@ -86,10 +87,13 @@ class Row:
 
 # --- the table -------------------------------------------------------------------------------
 
-_ENDS = (
+_FALLS = (
     Row(conditions.gone, Phase.WITHDRAWN, effects.withdraw),
     Row(conditions.superseded, Phase.WITHDRAWN, effects.supersede),
     Row(conditions.expired, Phase.DONE, effects.expire),
+)
+
+_ENDS = (
     Row(conditions.overdue, None, effects.mark_overdue),
     Row(conditions.passed, Phase.DONE, effects.close),
     Row(conditions.rehearsed, Phase.DONE, effects.conclude),
@@ -101,17 +105,25 @@ TABLE: dict[Phase, tuple[Row, ...]] = {
         Row(conditions.expired, Phase.DONE, effects.expire),
         Row(conditions.joins, Phase.DONE, effects.join),
         Row(conditions.due, Phase.TOLD, effects.tell),
+        Row(conditions.ready_to_go, None, effects.acknowledge),
     ),
     Phase.TOLD: (
+        *_FALLS,
+        Row(conditions.flushes_over, None, effects.say_flushes_over),
         *_ENDS,
         Row(conditions.flushed, Phase.DRAINING, effects.nothing),
         Row(conditions.begun, Phase.FLUSHING, effects.nothing),
+        Row(conditions.ready_to_go, None, effects.acknowledge),
     ),
     Phase.FLUSHING: (
+        *_FALLS,
+        Row(conditions.flushes_over, None, effects.say_flushes_over),
         *_ENDS,
         Row(conditions.flushed, Phase.DRAINING, effects.nothing),
+        Row(conditions.ready_to_go, None, effects.acknowledge),
     ),
     Phase.DRAINING: (
+        *_FALLS,
         *_ENDS,
         Row(conditions.ready_to_go, None, effects.acknowledge),
     ),
@@ -158,6 +170,7 @@ EVENTS: dict[type[Event], Callable[[Turn, Any], None]] = {
     EvictionReported: results.eviction_reported,
     BackendChecked: results.backend_checked,
     DrainEnded: results.drain_ended,
+    HookEnded: results.hook_ended,
     AcknowledgeEnded: results.acknowledge_ended,
 }
 """What each event changes before the table is applied."""

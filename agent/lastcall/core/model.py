@@ -147,13 +147,15 @@ class Sighting:
 class Claim:
     """A sighting that stands, since when, and what the policy makes of it.
 
-    ``absences`` counts the looks in a row that did not find it.
+    ``absences`` counts the looks in a row that did not find it; ``acknowledged`` says that its
+    provider is being told, or was, that we are done with it.
     """
 
     sighting: Sighting
     response: Response
     first_seen: float
     absences: int = 0
+    acknowledged: bool = False
 
     @property
     def deadline(self) -> float | None:
@@ -205,6 +207,7 @@ class Notice:
         signalled: the last of the clients that were there has been told.
         supersedes: notices that this one took the place of.
         flushes: by client.
+        flushes_over: it has been made known that every flush is over, or its time is up.
         drain_began_at: when work began to be moved off the node for it.
         drained: the drain's outcome, once there is one.
         cordoned_before: another had cordoned the node before us, and the cordon is left alone.
@@ -226,6 +229,7 @@ class Notice:
     signalled: bool = False
     supersedes: tuple[str, ...] = ()
     flushes: Mapping[str, Flush] = field(default_factory=dict)
+    flushes_over: bool = False
     drain_began_at: float | None = None
     drained: str | None = None
     cordoned_before: bool = False

@@ -83,6 +83,21 @@ _NODE: tuple[tuple[Rule, Response], ...] = (
     (Rule("node"), Response(Stance.ADVISE, False)),
 )
 
+# A file or an answer is a notice though it states no time, whatever it announces. Alibaba documents
+# five minutes, Tencent no figure.
+_OTHER_CLOUDS: tuple[tuple[Rule, Response], ...] = (
+    (
+        Rule("file", "maintenance"),
+        Response(_FLUSH, True, act_before_seconds=ACT_BEFORE_SECONDS, assumed_lead_seconds=30.0),
+    ),
+    (
+        Rule("url", "maintenance"),
+        Response(_FLUSH, True, act_before_seconds=ACT_BEFORE_SECONDS, assumed_lead_seconds=30.0),
+    ),
+    (Rule("url", code="alibaba"), Response(_FLUSH, True, assumed_lead_seconds=300.0)),
+    (Rule("url", code="tencent"), Response(_FLUSH, True, assumed_lead_seconds=60.0)),
+)
+
 # The first line that matches holds. Lead times are the providers' own figures: AWS and Azure
 # document two minutes and at least 30 s, Google about 30 s and an hour for a GPU machine's host
 # maintenance; an Auto Scaling target state carries no time at all.
@@ -100,6 +115,7 @@ BUILT_IN: tuple[tuple[Rule, Response], ...] = (
         Rule("azure", "maintenance"),
         Response(_FLUSH, True, act_before_seconds=ACT_BEFORE_SECONDS, assumed_lead_seconds=600.0),
     ),
+    *_OTHER_CLOUDS,
     (Rule(kind="maintenance"), Response(_FLUSH, True, act_before_seconds=ACT_BEFORE_SECONDS)),
     (Rule(kind="shutdown"), Response(_FLUSH, True, assumed_lead_seconds=5.0)),
     (Rule(), Response(_FLUSH, True, assumed_lead_seconds=30.0)),

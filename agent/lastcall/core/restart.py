@@ -28,7 +28,8 @@ def start(turn: Turn) -> None:
     for notice in turn.node.notices.values():
         if notice.told and notice.acknowledged and notice.accepted is None:
             # Nobody heard what the provider said; saying it twice is harmless.
-            turn.put_notice(replace(notice, acknowledged=False))
+            claims = tuple(replace(claim, acknowledged=False) for claim in notice.claims)
+            turn.put_notice(replace(notice, claims=claims, acknowledged=False))
     for order in draining.orders(turn.node, turn.settings).values():
         turn.do(order)
 

@@ -10,11 +10,13 @@ from lastcall.core.events import (
     BackendChecked,
     DrainEnded,
     EvictionReported,
+    HookEnded,
 )
 from lastcall.core.facts import (
     Acknowledged,
     AllClientsTold,
     BackendAnswered,
+    HookRan,
     NodeDrained,
     PodMoved,
 )
@@ -40,12 +42,29 @@ def drain_ended(turn: Turn, event: DrainEnded) -> None:
     if notice is not None and notice.drain_began_at is not None and notice.drained is None:
         turn.put_notice(replace(notice, drained=event.outcome))
         seconds = turn.now - notice.drain_began_at
-        turn.publish(NodeDrained(event.id, event.outcome, seconds, event.detail))
+        shown = turn.view(notice)
+        turn.publish(NodeDrained(event.id, event.outcome, seconds, event.detail, shown))
 
 
 def eviction_reported(turn: Turn, event: EvictionReported) -> None:
     """Make known what became of a pod."""
     turn.publish(PodMoved(event.id, event.pod, event.outcome, event.detail, event.uid))
+
+
+def hook_ended(turn: Turn, event: HookEnded) -> None:
+    """Make known what came of a program of the site's own."""
+    turn.publish(
+        HookRan(
+            id=event.id,
+            hook=event.hook,
+            index=event.index,
+            program=event.program,
+            outcome=event.outcome,
+            code=event.code,
+            seconds=event.seconds,
+            output=event.output,
+        )
+    )
 
 
 def backend_checked(turn: Turn, event: BackendChecked) -> None:

@@ -17,6 +17,8 @@ class NoticeView:
         deadline: on the monotonic clock.
         deadline_unix: as the provider stated it; ``None`` where the deadline is assumed.
         flush_until: when flushes should be over, on the monotonic clock.
+        told: the clients were told of it.
+        drains: the node is to be emptied for it, where the agent may act.
     """
 
     id: str
@@ -35,6 +37,8 @@ class NoticeView:
     drill: bool
     reason: str
     supersedes: tuple[str, ...]
+    told: bool = False
+    drains: bool = False
 
 
 def view(notice: Notice, reserve_seconds: float) -> NoticeView:
@@ -59,4 +63,6 @@ def view(notice: Notice, reserve_seconds: float) -> NoticeView:
         drill=notice.drill,
         reason=named.reason,
         supersedes=notice.supersedes,
+        told=notice.told_at is not None,
+        drains=notice.drains,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from lastcall._version import __version__
+from lastcall.bus.system_bus import SystemBus
 from lastcall.config.load import Loaded
 from lastcall.core.estimates import JobAdvice
 from lastcall.core.events import Event, Rebooted, Started
@@ -18,9 +19,13 @@ from lastcall.core.machine import Machine
 from lastcall.core.model import Node
 from lastcall.daemon import scheduler
 from lastcall.daemon.executors import Executors
+from lastcall.daemon.farewell import Farewell, under_way
+from lastcall.daemon.notify import ServiceManager
 from lastcall.daemon.runtime import Runtime
-from lastcall.daemon.settings import machine_settings
+from lastcall.daemon.settings import hook_commands, machine_settings
+from lastcall.daemon.supervision import Supervision
 from lastcall.daemon.watch import Watch
+from lastcall.hooks.dispatch import Hooks
 from lastcall.record.journal import Journal
 from lastcall.record.metrics import Metrics
 from lastcall.record.status import status
@@ -53,8 +58,10 @@ class Daemon:
             Path(config.state_dir), boot_id, wall=self._clock.wall, warn=self._warn
         )
         self._runtime = Runtime(self._machine, Node(), self._journal)
+        bus = SystemBus()
         self._drain = scheduler.choose(
-            config, boot_id=boot_id, post=self._runtime.post, clock=self._clock
+            config,
+            scheduler.Surroundings(self._runtime.post, self._clock, bus, boot_id, os.environ),
         )
         self._metrics = Metrics(
             lambda: self._runtime.node,
@@ -65,7 +72,17 @@ class Daemon:
             drain_backend=self._drain.name,
             journal=self._journal,
         )
-        self._watch = Watch(config.notices, self._runtime.post, self._clock)
+        self._hooks = Hooks(
+            commands=hook_commands(config),
+            every_notice=config.hooks.every_notice,
+            timeout_seconds=config.hooks.timeout_seconds,
+            environment=os.environ,
+            monotonic=self._clock.monotonic,
+            wall=self._clock.wall,
+            node_name=config.node_name,
+            post=self._runtime.post,
+        )
+        self._watch = Watch(config.notices, bus, self._runtime.post, self._clock)
         self._socket = AgentSocket(
             SocketSettings(
                 path=config.socket.path,
@@ -93,40 +110,43 @@ class Daemon:
         )
 
     async def run(self) -> None:
-        """Run until SIGTERM or SIGINT.
+        """Run until SIGTERM or SIGINT, and then for as long as what is under way asks for.
 
         Raises:
             SocketError: the socket cannot be had; the text is one clear line.
         """
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        # The socket first: a second agent ends here, and never comes near the journal.
-        await self._socket.start()
-        self._runtime.node, first_event = self._replay()
-        self._journal.start()
         executors = Executors(
             socket=self._socket,
             drain=self._drain,
+            hooks=self._hooks,
             watch=self._watch,
             journal=self._journal,
             metrics=self._metrics,
             post=self._runtime.post,
         )
         self._runtime.connect(executors.table())
+        farewell = Farewell(lambda: under_way(self._runtime.node, answering=executors.working))
+        farewell.listen()
+        supervision = self._supervision(ServiceManager.named_in(os.environ), farewell)
+        # The socket first: a second agent ends here, and never comes near the journal.
+        await self._socket.start()
+        self._runtime.node, first_event = self._replay()
+        self._journal.start()
         self._runtime.post(first_event)
         consumer = asyncio.create_task(self._runtime.run(), name="runtime")
         watch = asyncio.create_task(self._watch.run(), name="watch")
         drain = asyncio.create_task(scheduler.keep(self._drain), name="drain")
         web = asyncio.create_task(self._web.start(), name="web")
+        supervised = asyncio.create_task(supervision.run(), name="supervision")
         self._log.info("agent_started", node=self._config.node_name, version=__version__)
         try:
-            await stop.wait()
+            await farewell.wait()
         finally:
             self._log.info("agent_stopping")
-            await _cancel(watch, web, drain)
+            supervision.leave()
+            await _cancel(watch, web, drain, supervised)
             await self._socket.close("the agent stops")
+            await self._hooks.close()
             await executors.close()
             await self._drain.close()
             await _cancel(consumer)
@@ -175,6 +195,16 @@ class Daemon:
                 trouble = "not asked yet" if health is None else health.result
                 waits[name] = f"has not answered: {trouble}"
         return not waits, waits
+
+    def _supervision(self, manager: ServiceManager, farewell: Farewell) -> Supervision:
+        return Supervision(
+            manager,
+            post=self._runtime.post,
+            handled_at=lambda: self._runtime.handled_at,
+            node=lambda: self._runtime.node,
+            waits=lambda: self.ready()[1],
+            stays_until=lambda: farewell.leaving_at,
+        )
 
     def _advice(self, node: Node, job: str) -> JobAdvice:
         return self._machine.advice(node, job, self._clock.monotonic())

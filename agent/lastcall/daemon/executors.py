@@ -29,6 +29,7 @@ from lastcall.daemon.log import log_fact
 from lastcall.daemon.runtime import Executor
 from lastcall.daemon.watch import Watch
 from lastcall.drain.base import Attempt, DrainBackend
+from lastcall.hooks.dispatch import Hooks
 from lastcall.record.journal import Journal
 from lastcall.record.metrics import Metrics
 from lastcall.serve.socket import AgentSocket
@@ -51,6 +52,7 @@ class Executors:
         *,
         socket: AgentSocket,
         drain: DrainBackend,
+        hooks: Hooks,
         watch: Watch,
         journal: Journal,
         metrics: Metrics,
@@ -58,6 +60,7 @@ class Executors:
     ) -> None:
         self._socket = socket
         self._drain = drain
+        self._hooks = hooks
         self._watch = watch
         self._journal = journal
         self._metrics = metrics
@@ -85,6 +88,11 @@ class Executors:
             Acknowledge: lambda command: self._spawn(self._acknowledge(command)),
         }
 
+    @property
+    def working(self) -> bool:
+        """Whether a command is being carried out that takes its time."""
+        return bool(self._tasks)
+
     async def close(self) -> None:
         """Cancel what is under way."""
         for task in self._tasks:
@@ -95,6 +103,7 @@ class Executors:
         self._metrics.record(command.fact)
         log_fact(self._log, command.fact)
         self._drain.note(command.fact)
+        self._hooks.note(command.fact)
 
     def _confirm(self, command: Confirm) -> None:
         self._unconfirmed.append(command)

@@ -114,6 +114,8 @@ def _is_bad(fact: Fact) -> bool:
             bad = not fact.up or bool(fact.denied)
         case facts.Acknowledged():
             bad = not fact.accepted
+        case facts.HookRan():
+            bad = fact.outcome != "ok"
         case facts.FlushSettled() | facts.NodeDrained() | facts.PodMoved():
             bad = fact.outcome in _BAD_OUTCOMES
         case _:

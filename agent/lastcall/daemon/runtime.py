@@ -61,6 +61,11 @@ class Runtime:
             return 0.0
         return asyncio.get_running_loop().time() - self._handled_at
 
+    @property
+    def handled_at(self) -> float | None:
+        """When an event was last handled, in loop time."""
+        return self._handled_at
+
     async def run(self) -> None:
         """Handle events until cancelled."""
         try:

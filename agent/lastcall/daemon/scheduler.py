@@ -1,18 +1,25 @@
-"""Finds the scheduler that the node is drained through, and keeps its backend running."""
+"""Finds the scheduler that the node is drained through, and keeps its backend running.
+
+The parts of a backend are loaded only where it is used.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
+from lastcall.bus.system_bus import SystemBus
 from lastcall.config.schema import Config
 from lastcall.drain.base import DrainBackend, NoDrain, Post
 from lastcall.drain.kube_config import Cluster, find_cluster
 from lastcall.drain.kube_files import KubeConfigError
+from lastcall.serve.peers import control_group
 from lastcall.sources.base import Clock
 from lastcall.sources.node import NodeSource
 
@@ -24,48 +31,49 @@ class SchedulerError(Exception):
     """The configured scheduler cannot be used; the text is one clear line."""
 
 
-def choose(
-    config: Config,
-    *,
-    boot_id: str,
-    post: Post,
-    clock: Clock,
-    environment: Mapping[str, str] = os.environ,
-) -> DrainBackend:
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a backend is given of the agent and of the machine.
+
+    Attributes:
+        post: takes its events.
+        clock: the node's clocks.
+        bus: the system bus.
+        boot_id: names this boot of the machine.
+        environment: the agent's own.
+    """
+
+    post: Post
+    clock: Clock
+    bus: SystemBus
+    boot_id: str
+    environment: Mapping[str, str]
+
+
+def choose(config: Config, around: Surroundings) -> DrainBackend:
     """Return the backend that is configured or found.
 
     Raises:
         SchedulerError: what is configured cannot be used.
     """
-    if config.drain.backend == "none":
-        return NoDrain(post)
-    cluster = _cluster(config, clock, environment)
-    if cluster is None:
-        return NoDrain(post)
-    # Its parts are loaded only where there is a cluster.
-    from lastcall.drain.kube_drain import DrainSettings  # noqa: PLC0415 - see above
-    from lastcall.drain.kubernetes import KubernetesDrain  # noqa: PLC0415 - see above
-
-    settings = config.drain.kubernetes
-    seen, unseen = _watchers(config, post, clock)
-    return KubernetesDrain(
-        cluster,
-        node_name=config.node_name,
-        boot_id=boot_id,
-        own_pod_uid=environment.get("POD_UID", ""),
-        instance=environment.get("POD_NAME", "") or config.node_name,
-        taint=settings.taint,
-        settings=DrainSettings(
-            method=settings.method,
-            force=settings.force,
-            calls_in_flight=settings.calls_in_flight,
-        ),
-        post=post,
-        monotonic=clock.monotonic,
-        wall=clock.wall,
-        seen=seen,
-        unseen=unseen,
-    )
+    wanted = config.drain.backend
+    if wanted == "kubernetes":
+        return _kubernetes(config, around) or _refuse(
+            'drain.backend is "kubernetes", but this is no pod with a service account, and '
+            "drain.kubernetes.kubeconfig names no file"
+        )
+    if wanted == "slurm":
+        return _slurm(config, around)
+    if wanted == "systemd":
+        return _systemd(config, around) or _refuse(
+            'drain.backend is "systemd", but drain.systemd.units names no unit'
+        )
+    if wanted == "none":
+        return NoDrain(around.post)
+    found = _kubernetes(config, around)
+    if found is None and _is_slurm_node(around.environment):
+        found = _slurm(config, around)
+    return found or _systemd(config, around) or NoDrain(around.post)
 
 
 async def keep(backend: DrainBackend) -> None:
@@ -78,25 +86,94 @@ async def keep(backend: DrainBackend) -> None:
         await asyncio.sleep(RESTART_SECONDS)
 
 
-def _cluster(config: Config, clock: Clock, environment: Mapping[str, str]) -> Cluster | None:
+def _refuse(why: str) -> DrainBackend:
+    raise SchedulerError(why)
+
+
+def _kubernetes(config: Config, around: Surroundings) -> DrainBackend | None:
+    cluster = _cluster(config, around)
+    if cluster is None:
+        return None
+    from lastcall.drain.kube_drain import DrainSettings  # noqa: PLC0415 - see the top
+    from lastcall.drain.kubernetes import KubernetesDrain  # noqa: PLC0415 - see the top
+
+    settings = config.drain.kubernetes
+    seen, unseen = _watchers(config, around)
+    return KubernetesDrain(
+        cluster,
+        node_name=config.node_name,
+        boot_id=around.boot_id,
+        own_pod_uid=around.environment.get("POD_UID", ""),
+        instance=around.environment.get("POD_NAME", "") or config.node_name,
+        taint=settings.taint,
+        settings=DrainSettings(
+            method=settings.method,
+            force=settings.force,
+            calls_in_flight=settings.calls_in_flight,
+        ),
+        post=around.post,
+        monotonic=around.clock.monotonic,
+        wall=around.clock.wall,
+        seen=seen,
+        unseen=unseen,
+    )
+
+
+def _cluster(config: Config, around: Surroundings) -> Cluster | None:
     kubeconfig = config.drain.kubernetes.kubeconfig
+    clock = around.clock
     try:
-        cluster = find_cluster(kubeconfig, clock.monotonic, clock.wall, environment)
+        return find_cluster(kubeconfig, clock.monotonic, clock.wall, around.environment)
     except KubeConfigError as error:
         raise SchedulerError(f"drain.kubernetes.kubeconfig: {error}") from error
-    if cluster is None and config.drain.backend == "kubernetes":
-        raise SchedulerError(
-            'drain.backend is "kubernetes", but this is no pod with a service account, and '
-            "drain.kubernetes.kubeconfig names no file"
-        )
-    return cluster
 
 
 def _watchers(
-    config: Config, post: Post, clock: Clock
+    config: Config, around: Surroundings
 ) -> tuple[Callable[[Mapping[str, Any]], None], Callable[[str], None]]:
     """Return who takes the node object: the source, unless it is turned off."""
     if config.notices.node.enabled is False:
         return lambda _node: None, lambda _detail: None
-    source = NodeSource(post, clock)
+    source = NodeSource(around.post, around.clock)
     return source.see, source.unseen
+
+
+def _is_slurm_node(environment: Mapping[str, str]) -> bool:
+    if shutil.which("scontrol") is None:
+        return False
+    from lastcall.drain.slurm import found  # noqa: PLC0415 - see the top
+
+    return found(environment)
+
+
+def _slurm(config: Config, around: Surroundings) -> DrainBackend:
+    from lastcall.drain.slurm import SlurmDrain, SlurmSettings  # noqa: PLC0415 - see the top
+    from lastcall.drain.slurm_plan import Means  # noqa: PLC0415 - see the top
+
+    settings = config.drain.slurm
+    return SlurmDrain(
+        SlurmSettings(
+            node_name=settings.node_name,
+            means=Means(requeue=settings.requeue, signal=settings.signal),
+            call_seconds=settings.call_seconds,
+        ),
+        post=around.post,
+        monotonic=around.clock.monotonic,
+        wall=around.clock.wall,
+        environment=around.environment,
+    )
+
+
+def _systemd(config: Config, around: Surroundings) -> DrainBackend | None:
+    units = config.drain.systemd.units
+    if not units:
+        return None
+    from lastcall.drain.systemd import SystemdDrain  # noqa: PLC0415 - see the top
+
+    return SystemdDrain(
+        around.bus,
+        units=units,
+        own_group=control_group(os.getpid()),
+        post=around.post,
+        monotonic=around.clock.monotonic,
+    )

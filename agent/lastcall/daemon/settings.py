@@ -1,16 +1,20 @@
-"""From the configuration to what the decision core goes by."""
+"""From the configuration to what the decision core and the hooks go by."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from lastcall.config.schema import Config
 from lastcall.core.model import Stance
 from lastcall.core.policy import Policy, Rule
 from lastcall.core.turn import Settings
+from lastcall.hooks.dispatch import ON_DRAINED, ON_FLUSHED, ON_NOTICE, ON_WITHDRAWN
 
 
 def machine_settings(config: Config) -> Settings:
     """Return the core's settings."""
-    acknowledges = {"azure"} if config.notices.azure.acknowledge else set()
+    # A shutdown waits for our word in any case.
+    acknowledges = {"shutdown", "azure"} if config.notices.azure.acknowledge else {"shutdown"}
     rules = tuple(
         Rule(
             source=rule.source,
@@ -33,3 +37,15 @@ def machine_settings(config: Config) -> Settings:
         acknowledges=frozenset(acknowledges),
         prior_interruption_seconds=config.flush.prior_interruption_seconds,
     )
+
+
+def hook_commands(config: Config) -> Mapping[str, Sequence[Sequence[str]]]:
+    """Return the site's programs by hook; an agent that only watches runs none."""
+    if config.mode == "observe":
+        return {}
+    return {
+        ON_NOTICE: config.hooks.on_notice,
+        ON_FLUSHED: config.hooks.on_flushed,
+        ON_DRAINED: config.hooks.on_drained,
+        ON_WITHDRAWN: config.hooks.on_withdrawn,
+    }

@@ -24,8 +24,9 @@ from lastcall.drain.kube_pods import Pod
 
 __all__ = ["DrainSettings", "PodDrain"]
 
-MARKED_SECONDS = 1.0
-"""At most so long is it waited until pods that train are marked."""
+MARKED_SECONDS = 0.6
+"""At most so long is it waited until pods that train are marked: a client waits a second for its
+answer, which waits for the disk as well."""
 
 UNMARKS_SECONDS = 5.0
 """How long it may take to take all marks back."""
@@ -138,7 +139,7 @@ class PodDrain:
             self._keep_until_done(self._unmarking)
 
     async def marked(self, notice_id: str) -> None:
-        """Return once the pods that train are marked as disrupted, and within a second.
+        """Return once the pods that train are marked as disrupted, or soon.
 
         A Job then knows that the end of such a pod is no failure of its own.
         """

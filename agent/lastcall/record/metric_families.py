@@ -10,6 +10,8 @@ from lastcall.record.metric_labels import (
     DRILL,
     DRILL_OUTCOMES,
     EVICTION_OUTCOMES,
+    HOOK_OUTCOMES,
+    HOOKS,
     PHASES,
     RESULTS,
     SOURCE_KINDS,
@@ -138,6 +140,9 @@ class Families:
             "Pods that were to leave the node; blocked counts each once, at the first refusal.",
             "outcome",
         )
+        self.hooks = self._counter(
+            "hooks", "Programs of the site's own that ended, or could not start.", "hook", "outcome"
+        )
         self.drain = self._histogram(
             "drain_seconds", "How long drains of the node took.", DRAIN_BUCKETS, "backend"
         )
@@ -153,6 +158,9 @@ class Families:
         self.drain.labels(drain_backend)
         for end in EVICTION_OUTCOMES:
             self.evictions.labels(end)
+        for hook in HOOKS:
+            for end in HOOK_OUTCOMES:
+                self.hooks.labels(hook, end)
         for end in DRILL_OUTCOMES:
             self.drills.labels(end)
 

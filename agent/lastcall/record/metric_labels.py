@@ -21,6 +21,8 @@ RESULTS = ("ok", "notice", "timeout", "error", "throttled", "unauthorized", "mal
 PHASES = ("stall", "durable")
 EVICTION_OUTCOMES = ("evicted", "blocked", "forced", "gone", "failed")
 DRAIN_OUTCOMES = ("drained", "incomplete", "failed", "none")
+HOOKS = ("on_notice", "on_flushed", "on_drained", "on_withdrawn")
+HOOK_OUTCOMES = ("ok", "failed", "timeout", "not_started", "stopped")
 DRILL_OUTCOMES = ("passed", "failed", "cut_short")
 
 _ENDS = (Kind.PREEMPTION, Kind.TERMINATION, Kind.MAINTENANCE)
@@ -28,6 +30,10 @@ SOURCE_KINDS: dict[str, tuple[Kind, ...]] = {
     "aws": (*_ENDS, Kind.REBALANCE),
     "gcp": _ENDS,
     "azure": _ENDS,
+    "file": (*_ENDS, Kind.REBALANCE),
+    "url": (*_ENDS, Kind.REBALANCE),
+    "schedule": (Kind.TERMINATION,),
+    "shutdown": (Kind.SHUTDOWN,),
     DRILL: tuple(Kind),
 }
 """What each source can announce; one that is not listed may announce anything."""

@@ -100,6 +100,7 @@ class Metrics:
             facts.ClientCame: self._client_came,
             facts.PodMoved: self._pod_moved,
             facts.NodeDrained: self._node_drained,
+            facts.HookRan: self._hook_ran,
         }
 
     def record(self, fact: Fact) -> None:
@@ -176,6 +177,9 @@ class Metrics:
     def _node_drained(self, fact: facts.NodeDrained) -> None:
         self._families.drains.labels(self._drain_backend, fact.outcome).inc()
         self._families.drain.labels(self._drain_backend).observe(fact.seconds)
+
+    def _hook_ran(self, fact: facts.HookRan) -> None:
+        self._families.hooks.labels(fact.hook, fact.outcome).inc()
 
 
 def _source(notice: NoticeView) -> str:

@@ -200,7 +200,7 @@ async def test_a_source_that_fails_is_said(monkeypatch):
             await asyncio.sleep(0)
             raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(looks, "_source", lambda *_: Broken())
+    monkeypatch.setattr(looks, "cloud_source", lambda *_: Broken())
     one = await one_found_by(check_provider, watching("aws", NOBODY))
 
     assert one.level is Level.PROBLEM

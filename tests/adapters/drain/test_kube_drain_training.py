@@ -78,7 +78,7 @@ async def test_training_that_nobody_told_goes_at_its_last_moment(server):
     assert server.asked("PATCH", "/pods/train/status")[0].at < eviction.at
 
 
-async def test_marks_are_waited_for_at_most_a_second(server):
+async def test_marks_are_not_waited_for_longer_than_a_client_waits(server):
     server.add("pods", gpu_pod("train"))
     async with drain_at_work(server) as work:
         loop = asyncio.get_running_loop()
@@ -86,7 +86,7 @@ async def test_marks_are_waited_for_at_most_a_second(server):
         work.drain.drain(work.order(lead=60))
         began = loop.time()
         await work.drain.marked("n-1")
-        assert 0.9 < loop.time() - began < 1.5
+        assert 0.5 < loop.time() - began < 0.9
         hang.times = 0
         work.drain.stop("n-1")
 

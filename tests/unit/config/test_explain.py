@@ -62,7 +62,7 @@ def test_each_printed_value_has_its_origin_beside_it(write) -> None:
     assert beside["state_dir"] == f"{file}:1"
     assert beside["level"] == "environment LASTCALL_LOG__LEVEL"
     assert beside["listen"] == "default"
-    assert beside["units"] == "default (not in this version)"
+    assert beside["pushgateway"] == "default (not in this version)"
 
 
 def test_json_has_value_and_origin_of_every_key(write) -> None:
@@ -84,10 +84,10 @@ def test_json_has_value_and_origin_of_every_key(write) -> None:
 def test_what_has_no_effect_yet_is_pending_only_away_from_its_default(write) -> None:
     file = write('mode = "observe"\n[gpu]\nenabled = true\nact_on_faults = false\n')
 
-    pending = pending_settings(load(file, {}, ["notices.file.path=/a"]))
+    pending = pending_settings(load(file, {}, ["report.pushgateway=http://a"]))
 
     assert [(setting.key.path, setting.value) for setting in pending] == [
-        ("notices.file.path", "/a"),
         ("gpu.enabled", True),
+        ("report.pushgateway", "http://a"),
     ]
-    assert pending[1].comment == f"{file}:3 (not in this version)"
+    assert pending[0].comment == f"{file}:3 (not in this version)"

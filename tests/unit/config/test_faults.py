@@ -81,7 +81,10 @@ from lastcall.config.load import load
             "flush.assumed_lead_seconds.gcp = 0: allowed: a number above 0, up to 604800",
         ),
         ('[flush]\nvolatile_paths = ["a"]', 'volatile_paths[0] = "a": allowed: an absolute path'),
-        ('[drain]\nbackend = "slurm"', 'this version has no "slurm" or "systemd"'),
+        (
+            '[drain]\nbackend = "nomad"',
+            'allowed: "auto", "none", "kubernetes", "slurm" or "systemd"',
+        ),
         ('[drain.systemd]\nunits = ["train"]', "allowed: a systemd unit with its ending"),
         ("[notices.schedule]\nends_at = 2030-01-01", "allowed: a time with its zone"),
         ('[notices.schedule]\nends_at = "2030-01-01T10:00:00"', "allowed: a time with its zone"),

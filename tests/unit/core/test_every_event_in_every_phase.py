@@ -30,6 +30,7 @@ from lastcall.core.events import (
     EvictionReported,
     FlushFailed,
     FlushReported,
+    HookEnded,
     IdentityLearned,
     Intended,
     ProcessDied,
@@ -132,6 +133,7 @@ EXAMPLES: dict[type[Event], Event] = {
     EvictionReported: EvictionReported("ID", "default/web-0", "evicted"),
     BackendChecked: BackendChecked(up=True, rights=(("patch nodes", True),)),
     DrainEnded: DrainEnded("ID", "drained"),
+    HookEnded: HookEnded("ID", "on_notice", 0, "/usr/bin/nomad", "ok", 0, 0.5),
     AcknowledgeEnded: AcknowledgeEnded("ID", accepted=True),
 }
 

@@ -49,6 +49,29 @@ def test_what_is_built_in(sighting: Sighting, response: Response) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "kind", "code", "response"),
+    [
+        ("file", "preemption", "", Response(Stance.FLUSH, True, assumed_lead_seconds=30)),
+        ("file", "maintenance", "", Response(Stance.FLUSH, True, 900, assumed_lead_seconds=30)),
+        ("file", "rebalance", "", Response(Stance.ADVISE, False, expires_seconds=1800)),
+        ("url", "termination", "", Response(Stance.FLUSH, True, assumed_lead_seconds=30)),
+        ("url", "maintenance", "", Response(Stance.FLUSH, True, 900, assumed_lead_seconds=30)),
+        ("url", "preemption", "alibaba", Response(Stance.FLUSH, True, assumed_lead_seconds=300)),
+        ("url", "preemption", "tencent", Response(Stance.FLUSH, True, assumed_lead_seconds=60)),
+        ("schedule", "termination", "", Response(Stance.FLUSH, True, assumed_lead_seconds=30)),
+    ],
+)
+def test_what_a_site_has_announced_by_itself_is_acted_upon_though_no_time_is_stated(
+    source: str, kind: str, code: str, response: Response
+) -> None:
+    seen = Sighting(
+        source=source, scope="", key="", kind=Kind(kind), action=Action.UNKNOWN, code=code
+    )
+
+    assert Policy().respond(seen) == response
+
+
+@pytest.mark.parametrize(
     ("rule", "matches"),
     [
         (Rule(), True),

@@ -14,6 +14,7 @@ from lastcall.core.policy import Policy, Rule
 from lastcall.core.turn import Settings, Turn
 from support.happenings import (
     EVENTS,
+    LOGIND,
     REBALANCE,
     SCHEDULED,
     SPOT,
@@ -23,6 +24,7 @@ from support.happenings import (
     joined,
     rebalance,
     scheduled,
+    shutdown,
     spot,
 )
 from support.story import Story
@@ -75,6 +77,11 @@ def drains(seconds: float, outcome: str) -> Scene:
 
 WATCHING = Settings(acts=False)
 SAYS_WHEN_DONE = Settings(acknowledges=frozenset({"azure"}))
+WATCHES_A_SHUTDOWN = Settings(acts=False, acknowledges=frozenset({"shutdown"}))
+ONLY_SHOWS_A_SHUTDOWN = Settings(
+    policy=Policy((Rule(kind="shutdown", stance=Stance.INFORM),)),
+    acknowledges=frozenset({"shutdown"}),
+)
 SHOWN_FOR_A_MINUTE = Settings(
     policy=Policy((Rule(kind="rebalance", stance=Stance.INFORM, expires_seconds=60),))
 )
@@ -88,6 +95,9 @@ A_THIRD_OF_ANOTHER_SCOPE = at(51, REBALANCE.shows())
 A_REAL_NOTICE = at(20, SPOT.shows(spot(400)))
 AN_ADVICE = at(20, REBALANCE.shows(rebalance()))
 
+A_SHUTDOWN = at(1, LOGIND.shows(shutdown(60)))
+A_SHUTDOWN_THAT_DOES_NOT_WAIT = at(0, LOGIND.shows(shutdown(60, acknowledgeable=False)))
+
 gone = given(TWO_LOOKS_WITHOUT, A_THIRD), given(TWO_LOOKS_WITHOUT, A_THIRD_OF_ANOTHER_SCOPE)
 superseded = A_REAL_NOTICE, at(20, SCHEDULED.shows(scheduled(starts_at=86400)))
 expired = at(1800), at(1799.9)
@@ -97,6 +107,7 @@ passed = at(125), at(124.9)
 told = given(TWO_HERE, TAKEN_BACK_SOON)
 flushing = given(told, intends(2))
 draining = given(told, flushes(30, "s0", "s1"))
+going_down = given(TWO_HERE, A_SHUTDOWN)
 advised = given(TWO_HERE, at(0, REBALANCE.shows(rebalance())))
 advised_and_flushing = given(advised, intends(2))
 rehearsing = given(TWO_HERE, at(1, drill()))
@@ -124,21 +135,35 @@ CASES: dict[tuple[Phase, str], Case] = {
     (Phase.SEEN, "due"): Case(
         given(TWO_HERE, at(0, SCHEDULED.shows(scheduled(starts_at=1000)))), at(100), at(99.9)
     ),
+    (Phase.SEEN, "ready_to_go"): Case(
+        A_SHUTDOWN_THAT_DOES_NOT_WAIT,
+        A_SHUTDOWN,
+        A_SHUTDOWN_THAT_DOES_NOT_WAIT,
+        ONLY_SHOWS_A_SHUTDOWN,
+    ),
     (Phase.TOLD, "gone"): Case(told, *gone),
     (Phase.TOLD, "superseded"): Case(advised, *superseded),
     (Phase.TOLD, "expired"): Case(advised, *expired),
+    (Phase.TOLD, "flushes_over"): Case(told, flushes(5, "s0", "s1"), flushes(5, "s0"), WATCHING),
     (Phase.TOLD, "overdue"): Case(told, *overdue, WATCHING),
     (Phase.TOLD, "passed"): Case(told, *passed, WATCHING),
     (Phase.TOLD, "rehearsed"): Case(rehearsing, flushes(5, "s0", "s1"), flushes(5, "s0")),
     (Phase.TOLD, "flushed"): Case(told, flushes(5, "s0", "s1"), flushes(5, "s0")),
     (Phase.TOLD, "begun"): Case(told, intends(5), acks(5)),
+    (Phase.TOLD, "ready_to_go"): Case(
+        going_down, flushes(5, "s0", "s1"), flushes(5, "s0"), WATCHES_A_SHUTDOWN
+    ),
     (Phase.FLUSHING, "gone"): Case(flushing, *gone),
     (Phase.FLUSHING, "superseded"): Case(advised_and_flushing, *superseded),
     (Phase.FLUSHING, "expired"): Case(advised_and_flushing, *expired),
+    (Phase.FLUSHING, "flushes_over"): Case(flushing, at(110), at(109.9), WATCHING),
     (Phase.FLUSHING, "overdue"): Case(flushing, *overdue, WATCHING),
     (Phase.FLUSHING, "passed"): Case(flushing, *passed, WATCHING),
     (Phase.FLUSHING, "rehearsed"): Case(rehearsing_flush, flushes(5, "s0", "s1"), flushes(5, "s0")),
     (Phase.FLUSHING, "flushed"): Case(flushing, at(110), at(109.9)),
+    (Phase.FLUSHING, "ready_to_go"): Case(
+        given(going_down, intends(2)), flushes(5, "s0", "s1"), flushes(5, "s0"), WATCHES_A_SHUTDOWN
+    ),
     (Phase.DRAINING, "gone"): Case(draining, *gone),
     (Phase.DRAINING, "superseded"): Case(rehearsing_drain, A_REAL_NOTICE, AN_ADVICE),
     (Phase.DRAINING, "expired"): Case(

@@ -34,6 +34,7 @@ class Doors:
         self.executors = Executors(
             socket=parts,
             drain=scheduler,
+            hooks=nothing,
             watch=nothing,
             journal=disk,
             metrics=nothing,

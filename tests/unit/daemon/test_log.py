@@ -367,6 +367,7 @@ def test_an_id_alone_is_the_notices(stream: Stream) -> None:
         facts.NodeDrained("n1", "incomplete", 20.0, ""),
         facts.NodeDrained("n1", "failed", 20.0, ""),
         facts.Acknowledged("n1", accepted=False, detail="404"),
+        facts.HookRan("n1", "on_notice", 0, "nomad", "timeout", -15, 30.0, ""),
     ],
 )
 def test_bad_news_is_a_warning(stream: Stream, fact: facts.Fact) -> None:
@@ -383,6 +384,7 @@ def test_bad_news_is_a_warning(stream: Stream, fact: facts.Fact) -> None:
         facts.NodeDrained("n1", "drained", 20.0, ""),
         facts.Acknowledged("n1", accepted=True, detail=""),
         facts.ClientWent("c", "llama", 0, "bye", ""),
+        facts.HookRan("n1", "on_notice", 0, "nomad", "ok", 0, 0.5, ""),
     ],
 )
 def test_other_news_is_information(stream: Stream, fact: facts.Fact) -> None:

@@ -350,6 +350,17 @@ def test_a_drain_is_counted_for_its_backend() -> None:
     assert value("lastcall_drain_seconds_sum", {"backend": "slurm"}) == 25.0
 
 
+def test_a_program_of_the_site_s_own_is_counted_by_what_came_of_it() -> None:
+    shown = Shown()
+
+    shown.metrics.record(
+        facts.HookRan("n", "on_notice", 0, "/site/drain", "not_started", None, 0.0, "")
+    )
+
+    assert shown("hooks_total", hook="on_notice", outcome="not_started") == 1
+    assert shown("hooks_total", hook="on_notice", outcome="ok") == 0
+
+
 # --- the state -------------------------------------------------------------------------------
 
 

@@ -6,14 +6,14 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from lastcall.config.notices import Notices
 from lastcall.core.events import Event, IdentityLearned, SourcePolled, SourceReported
 from lastcall.core.model import Sighting
 from lastcall.sources import aws_documents, gcp_values
-from lastcall.sources.aws import AwsSource
-from lastcall.sources.azure import AzureSource
-from lastcall.sources.base import Clock, Post, Source
-from lastcall.sources.gcp import GcpSource
+from lastcall.sources.base import Clock
+from lastcall.sources.build import cloud_source
 
 SCOPES = {
     "aws": frozenset(
@@ -100,7 +100,7 @@ async def look(provider: str, notices: Notices, clock: Clock, timeout_seconds: f
         if not seen.unheard:
             all_heard.set()
 
-    running = asyncio.create_task(_source(provider, notices, post, clock).run())
+    running = asyncio.create_task(cloud_source(provider, _hasty(notices), post, clock).run())
     waiting = asyncio.create_task(all_heard.wait())
     try:
         await asyncio.wait(
@@ -116,33 +116,17 @@ async def look(provider: str, notices: Notices, clock: Clock, timeout_seconds: f
     return seen
 
 
-def _source(provider: str, notices: Notices, post: Post, clock: Clock) -> Source:
-    aws, gcp, azure = notices.aws, notices.gcp, notices.azure
-    if provider == "aws":
-        return AwsSource(
-            endpoint=aws.endpoint,
+def _hasty(notices: Notices) -> Notices:
+    """Return the same settings with periods at which a source has soon looked at everything."""
+    return replace(
+        notices,
+        aws=replace(
+            notices.aws,
             poll_seconds=_SOON_SECONDS,
             lifecycle_poll_seconds=_SOON_SECONDS,
             rebalance_poll_seconds=_SOON_SECONDS,
             maintenance_poll_seconds=_SOON_SECONDS,
-            token_ttl_seconds=aws.token_ttl_seconds,
-            imds_v1=aws.imds_v1,
-            post=post,
-            clock=clock,
-        )
-    if provider == "gcp":
-        return GcpSource(
-            endpoint=gcp.endpoint,
-            wait_seconds=1.0,
-            maintenance_poll_seconds=gcp.maintenance_poll_seconds,
-            post=post,
-            clock=clock,
-        )
-    return AzureSource(
-        endpoint=azure.endpoint,
-        poll_seconds=1.0,
-        api_version=azure.api_version,
-        resource_name=azure.resource_name,
-        post=post,
-        clock=clock,
+        ),
+        gcp=replace(notices.gcp, wait_seconds=1.0),
+        azure=replace(notices.azure, poll_seconds=1.0),
     )

@@ -1,0 +1,1 @@
+"""Programs of the site's own, run when something becomes known of a notice."""
