@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs format bench clean
+.PHONY: help demo test check docs format bench clean install uninstall
 
 help: ## say what can be made
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## the whole story on one machine, about 20 s
 	@$(BIN)/lastcall demo
@@ -32,6 +32,12 @@ format: $(READY) ## rewrite the sources as `make check` wants them
 
 bench: $(READY) ## measure speed and size; results are tabulated in docs/performance.md
 	@$(BIN)/python benchmarks/run.py
+
+install: ## install it as a systemd service; tools/install says what can be set
+	@tools/install install
+
+uninstall: ## remove what `make install` made; configuration and journal stay
+	@tools/install uninstall
 
 clean: ## remove what the other targets made
 	rm -rf .venv .mypy_cache .ruff_cache build dist
