@@ -12,9 +12,10 @@ from lastcall.core.model import Kind
 from lastcall.drain.kube_drain_aim import Aim, DrainSettings, aim_of
 from lastcall.drain.kube_drain_outlook import View
 from lastcall.drain.kube_drain_past import NOTHING, Do, Past, Step, learn
-from lastcall.drain.kube_drain_result import Result, Tally, result_of
+from lastcall.drain.kube_drain_result import Result, Tally, left_behind, result_of
+from lastcall.drain.kube_drain_run import REMEMBERED_SECONDS
 from lastcall.drain.kube_plan import Plan, plan
-from lastcall.drain.kube_pods import MARK_REASON, Disruption, Pod, class_of
+from lastcall.drain.kube_pods import MARK_REASON, Disruption, Pod
 from lastcall.drain.kube_reply import Cause, Outcome, Reply
 
 BEGAN_AT = 1000.0
@@ -158,8 +159,9 @@ class Course:
         self.ended_after: float | None = None
         self._pasts: dict[str, Past] = {}
         self._earlier: dict[str, Pod] = {}
-        self._asked = self._heard = 0
-        self._trouble = ""
+        self._seen: set[str] = set()
+        self._remembered: set[str] = set()
+        self._tally = Tally()
         self._to_come: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
 
@@ -195,6 +197,8 @@ class Course:
             found = self._settled()
             if found.is_over:
                 self.ended_after = self.now - BEGAN_AT
+                for news in left_behind(found.outlooks, self._pasts):
+                    self._report(news.pod, news.outcome, news.detail)
                 return self.result()
             to_come = self._to_come[0][0] if self._to_come else found.look_at
             self.now = min(found.look_at, to_come)
@@ -205,9 +209,8 @@ class Course:
 
     def result(self) -> Result:
         """Return what would be said now."""
-        tally = Tally(self._asked, self._heard, self._trouble)
         outlooks = self.plan().outlooks
-        return result_of(outlooks, tally, is_listed=self.is_listed, list_trouble="no list")
+        return result_of(outlooks, self._tally, is_listed=self.is_listed, list_trouble="no list")
 
     def made(self, do: Do | None = None, pod: str | None = None) -> list[Call]:
         """Return the calls that were made, of a kind, about a pod."""
@@ -218,22 +221,29 @@ class Course:
         return [outcome for _, name, outcome in self.reports if name == pod]
 
     def _view(self) -> View:
+        cordoned_at = BEGAN_AT + self.cordoned_after
         return View(
             aim=self.aim,
             settings=self.settings,
             own_uid=OWN_UID,
             pods=self.pods if self.is_listed else {},
             now=self.now,
-            is_cordoned=self.now >= BEGAN_AT + self.cordoned_after,
+            is_cordoned=self.now >= cordoned_at,
             is_listed=self.is_listed,
             earlier=self._earlier,
+            settled_at=self.aim.settled_at(cordoned_at, self.settings.settling_seconds),
+            remembered=self._remembered,
+            remembered_until=BEGAN_AT + REMEMBERED_SECONDS,
         )
 
     def _settled(self) -> Plan:
         """Carry out what is due until nothing is, and return the plan that is left."""
         for _ in range(50):
             for uid, pod in self.pods.items():
-                if class_of(pod, self.aim.told(self.pods), OWN_UID).leaves:
+                if uid not in self._seen and pod.marked_by_us:
+                    self._remembered.add(uid)
+                self._seen.add(uid)
+                if self._view().class_of(pod).leaves:
                     self._earlier[uid] = pod
             found = self.plan()
             for news in found.news:
@@ -260,7 +270,7 @@ class Course:
             step,
             reply,
             aim=self.aim,
-            may_force=self.settings.forces(class_of(pod, self.aim.told(self.pods), OWN_UID)),
+            may_force=self.settings.forces(self._view().class_of(pod)),
             now=self.now,
             spread=0.5,
         )
@@ -269,11 +279,7 @@ class Course:
             self.reports.append((at, pod.name, lesson.news.outcome))
             self.details[pod.name, lesson.news.outcome] = lesson.news.detail
         if step.do in (Do.EVICT, Do.DELETE):
-            self._asked += 1
-            if reply.outcome in (Outcome.UNKNOWN, Outcome.FORBIDDEN, Outcome.UNAUTHORIZED):
-                self._trouble = reply.cause_text
-            else:
-                self._heard += 1
+            self._tally = self._tally.counting(reply)
         if reply.ok and self.shows:
             self._take_effect(step)
 

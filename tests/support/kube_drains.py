@@ -6,9 +6,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
-from lastcall.core.commands import Drain
+from lastcall.core.commands import Drain, Mark
 from lastcall.core.events import DrainEnded, Event, EvictionReported
 from lastcall.core.model import Kind
 from lastcall.drain.kube_credentials import Credentials
@@ -86,6 +87,10 @@ class DrainAtWork:
             waiting=frozenset(waiting),
         )
 
+    def marking(self, *training: str, name: str = "n-1") -> Mark:
+        """Return a command to keep the pods of some control groups marked."""
+        return Mark(name, Kind.PREEMPTION, frozenset(training))
+
     async def ended(self, seconds: float = 10.0) -> DrainEnded:
         """Return the first ending, once there is one."""
         await self.until(lambda: bool(self.endings), seconds)
@@ -136,6 +141,8 @@ async def drain_at_work(
     settings: DrainSettings | None = None,
     credentials: Credentials | None = None,
     cordoned: Callable[[str], Awaitable[None]] = _at_once,
+    refusal: Callable[[], str | None] = lambda: "",
+    settling_seconds: float = 0.0,
     is_listed: bool = True,
 ) -> AsyncIterator[DrainAtWork]:
     """Let a drain keep the node's pods fresh while the block runs; by default they are known."""
@@ -146,11 +153,12 @@ async def drain_at_work(
             api=api,
             node_name=NODE,
             own_pod_uid=OWN_UID,
-            settings=settings or DrainSettings(),
+            settings=replace(settings or DrainSettings(), settling_seconds=settling_seconds),
             post=work.events.append,
             monotonic=asyncio.get_running_loop().time,
             wall=time.time,
             cordoned=cordoned,
+            refusal=refusal,
         )
         running = asyncio.create_task(work.drain.run())
         try:

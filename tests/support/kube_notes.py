@@ -8,7 +8,15 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from lastcall.core.facts import FlushSettled, NodeDrained, NoticeEnded, NoticeTold, PodMoved
+from lastcall.core.facts import (
+    ClientCame,
+    FlushOverdue,
+    FlushSettled,
+    NodeDrained,
+    NoticeEnded,
+    NoticeTold,
+    PodMoved,
+)
 from lastcall.core.model import DeadlineQuality
 from lastcall.core.views import NoticeView
 from lastcall.drain.kube_api import KubeApi
@@ -56,6 +64,16 @@ def settled(rank: int | None = 0, outcome: str = "in_time", **changes: Any) -> F
         "cgroup": CGROUP,
     }
     return FlushSettled(**{**fields, **changes})
+
+
+def came(rank: int | None = 0, job: str = "llama") -> ClientCame:
+    """Return the fact that a process said hello."""
+    return ClientCame(f"client-{rank}", job, rank, 100, returned=False)
+
+
+def overdue(*ranks: int, **changes: Any) -> FlushOverdue:
+    """Return the fact that the deadline is here and these ranks have not flushed."""
+    return FlushOverdue(notice(**changes), tuple(f"client-{rank}" for rank in ranks))
 
 
 def moved(outcome: str = "evicted", pod: str = "training/train-0", **changes: Any) -> PodMoved:
@@ -120,13 +138,21 @@ def writer_of(
     *,
     node: Callable[[], ObjectRef] = lambda: NODE,
     pod: Callable[[str], ObjectRef | None] = pod_of,
+    refusal: Callable[[], str | None] = lambda: "",
 ) -> EventWriter:
     """Return a writer whose wall clock goes with the loop's."""
 
     def wall() -> float:
         return UNIX_AT_ZERO + asyncio.get_running_loop().time()
 
-    return EventWriter(api=cast(KubeApi, api), instance="lastcall-x", node=node, pod=pod, wall=wall)
+    return EventWriter(
+        api=cast(KubeApi, api),
+        instance="lastcall-x",
+        node=node,
+        pod=pod,
+        refusal=refusal,
+        wall=wall,
+    )
 
 
 @asynccontextmanager

@@ -143,7 +143,8 @@ async def test_a_cordon_whose_journal_is_lost_is_given_back(tmp_path):
 
         await node.agent.start()
 
-        await node.agent.wait(lambda: not node.cordoned)
+        # It stands until all that may have asked for it has been looked at.
+        await node.agent.wait(lambda: not node.cordoned, seconds=25)
         assert "lastcall.dev/cordoned-by" not in node.annotations
 
 

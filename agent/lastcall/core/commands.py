@@ -116,8 +116,26 @@ class Drain(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class Mark(Command):
+    """Have the scheduler know that the end of these processes is no failure of theirs.
+
+    They were told to save and stop, though nothing is moved for the notice, or nothing any more.
+    This is what holds now; a later one for the same notice takes its place.
+
+    Attributes:
+        id: the notice.
+        kind: of the notice.
+        training: control groups of the processes that were told to flush.
+    """
+
+    id: str
+    kind: Kind
+    training: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class StopDrain(Command):
-    """Move no more work for a notice: it was withdrawn, or its time is up."""
+    """Move and mark no more for a notice: it was withdrawn, or its time is up."""
 
     id: str
 

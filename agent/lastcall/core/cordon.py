@@ -6,6 +6,7 @@ same notice.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from lastcall.core.commands import Cordon, Uncordon
@@ -20,11 +21,15 @@ from lastcall.core.facts import Cordoned, CordonLost, Overruled, Uncordoned
 from lastcall.core.model import Node, Notice
 from lastcall.core.turn import Turn
 
-CORDON_AGAIN_SECONDS = 2.0
-"""How long after a failure it is tried again to cordon the node."""
+CORDON_AGAIN_SECONDS = (1.0, 2.0, 5.0)
+"""How long after a failure it is tried again to cordon the node: the first time, the second, …"""
 
 GIVE_BACK_AGAIN_SECONDS = 10.0
 """How long after a failure it is tried again to lift our cordon."""
+
+FOUND_SECONDS = 15.0
+"""How long a cordon that was found stands at least: by then all that may have asked for it has been
+looked at, since no source takes longer to its first look."""
 
 
 def keep(turn: Turn) -> None:
@@ -33,11 +38,13 @@ def keep(turn: Turn) -> None:
     if node.cordoning or node.giving_back or not turn.settings.acts:
         return
     wanting = [notice for notice in node.notices.values() if _wants(notice)]
-    if wanting and node.cordoned_for not in {notice.id for notice in wanting}:
-        if turn.now >= node.cordon_after:
-            turn.change(cordoning=True)
-            turn.do(Cordon(turn.view(wanting[0])))
-    elif node.cordoned_for is not None and turn.now >= node.give_back_after and _is_free(node):
+    if wanting:
+        notice = next((one for one in wanting if one.id == node.cordoned_for), wanting[0])
+        says = (notice.id, notice.lead.sighting.kind.value, notice.deadline)
+        if says != node.cordon_says and turn.now >= node.cordon_after:
+            turn.change(cordoning=True, cordon_says=says)
+            turn.do(Cordon(turn.view(notice)))
+    elif node.cordoned_for is not None and turn.now >= _free_at(node) and _is_free(node):
         turn.change(giving_back=True)
         turn.do(Uncordon(node.cordoned_for))
 
@@ -48,19 +55,29 @@ def wake_at(node: Node) -> float | None:
         return None
     if any(_wants(notice) for notice in node.notices.values()):
         return node.cordon_after
-    return None if node.cordoned_for is None else node.give_back_after
+    return None if node.cordoned_for is None else _free_at(node)
 
 
 def ended(turn: Turn, event: CordonEnded) -> None:
-    """Take in what came of the cordon."""
+    """Take in what came of the cordon; the same trouble again is no news."""
+    trouble = ""
     turn.change(cordoning=False)
     if event.cordoned:
         turn.change(cordoned_for=event.id, cordoned_at=turn.now, cordon_found=False)
-    elif not event.foreign:
-        turn.change(cordon_after=turn.now + CORDON_AGAIN_SECONDS)
-    elif (notice := turn.node.notices.get(event.id)) is not None:
-        turn.put_notice(replace(notice, cordoned_before=True))
-    turn.publish(Cordoned(event.id, event.cordoned, event.detail, event.foreign))
+        turn.change(cordon_failures=0)
+    elif event.foreign:
+        notice = turn.node.notices.get(event.id)
+        if notice is not None:
+            turn.put_notice(replace(notice, cordoned_before=True))
+    else:
+        trouble = event.detail
+        failures = turn.node.cordon_failures
+        pause = CORDON_AGAIN_SECONDS[min(failures, len(CORDON_AGAIN_SECONDS) - 1)]
+        turn.change(cordon_says=None, cordon_failures=failures + 1, cordon_after=turn.now + pause)
+    is_news = event.cordoned or event.foreign or trouble != turn.node.cordon_trouble
+    turn.change(cordon_trouble=trouble)
+    if is_news:
+        turn.publish(Cordoned(event.id, event.cordoned, event.detail, event.foreign))
 
 
 def given_back(turn: Turn, event: UncordonEnded) -> None:
@@ -101,7 +118,7 @@ def missing(turn: Turn, event: CordonMissing) -> None:
 
 
 def _forget(turn: Turn) -> None:
-    turn.change(cordoned_for=None, cordoned_at=None, cordon_found=False)
+    turn.change(cordoned_for=None, cordoned_at=None, cordon_says=None, cordon_found=False)
 
 
 def _wants(notice: Notice) -> bool:
@@ -123,4 +140,10 @@ def _is_free(node: Node) -> bool:
         return True
     health = [node.sources.get(name) for name in node.providers]
     asked = all(one is not None and one.last_success is not None for one in health)
-    return asked and bool(node.provider_detail)
+    return asked and bool(node.provider_detail) and all(one.up for one in node.sources.values())
+
+
+def _free_at(node: Node) -> float:
+    """Return the moment before which it is not tried to lift our cordon."""
+    found_at = node.cordoned_at if node.cordon_found else None
+    return max(node.give_back_after, -math.inf if found_at is None else found_at + FOUND_SECONDS)

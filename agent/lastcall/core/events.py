@@ -315,8 +315,8 @@ class CordonMissing(Event):
 class EvictionReported(Event):
     """What became of one pod, ``NAMESPACE/NAME``, that was to leave.
 
-    ``outcome`` is ``evicted``, ``blocked`` (a budget holds it back, it is tried again), ``forced``,
-    ``gone`` or ``failed``.
+    ``outcome`` is ``evicted``, ``forced``, ``gone``, or ``failed`` where it did not leave; before
+    that perhaps once ``blocked``: a budget holds it back, or it is refused, and it is tried again.
     """
 
     id: str

@@ -279,7 +279,10 @@ class BackendAnswered(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NodeDrained(Fact):
-    """The drain is over, ``seconds`` after it began; ``notice`` is how its notice stood then."""
+    """The drain is over, ``seconds`` after it began; ``notice`` is how its notice stood then.
+
+    One that was ``stopped`` has come to no end, and names none.
+    """
 
     name: ClassVar[str] = "node_drained"
     id: str

@@ -130,6 +130,9 @@ def _renewed(turn: Turn, claim: Claim, new: Sighting) -> Claim:
 
 def _changed(turn: Turn, before: Notice, after: Notice) -> Notice:
     """Keep a notice whose claims changed, and tell those whom it concerns."""
+    if after.final and not before.final:
+        # Whoever lifted the cordon did so for less than the machine's end.
+        after = replace(after, overruled=False)
     turn.put_notice(after)
     old, new = turn.view(before), turn.view(after)
     if old == new or not after.open:

@@ -376,7 +376,10 @@ class Node:
     Attributes:
         cordoned_for: the notice that our cordon, while it stands, was made for.
         cordoned_at: since when it stands, or has been known to.
+        cordon_says: what our cordon was last asked to say of its notice: id, kind and deadline.
         cordoning: the node is being cordoned.
+        cordon_trouble: why that did not succeed, the last time; empty where it did.
+        cordon_failures: how often in a row it did not.
         cordon_after: before this moment it is not tried again to cordon it.
         cordon_found: the cordon was found on the node, made by an agent whose journal is lost.
         giving_back: the cordon is being lifted.
@@ -396,7 +399,10 @@ class Node:
     interruptions: int = 0
     cordoned_for: str | None = None
     cordoned_at: float | None = None
+    cordon_says: tuple[str, str, float | None] | None = None
     cordoning: bool = False
+    cordon_trouble: str = ""
+    cordon_failures: int = 0
     cordon_after: float = 0.0
     cordon_found: bool = False
     giving_back: bool = False

@@ -23,7 +23,14 @@ def start(turn: Turn) -> None:
             turn.do(WatchProcess(client.identity, client.pid))
         turn.put_client(replace(client, session=None, left_at=turn.now))
     turn.change(
-        sessions={}, sources={}, backend=None, cordoning=False, cordon_after=0.0, giving_back=False
+        sessions={},
+        sources={},
+        backend=None,
+        cordoning=False,
+        cordon_says=None if turn.node.cordoning else turn.node.cordon_says,
+        cordon_failures=0,
+        cordon_after=0.0,
+        giving_back=False,
     )
     for notice in turn.node.notices.values():
         if notice.told and notice.acknowledged and notice.accepted is None:

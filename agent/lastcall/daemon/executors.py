@@ -17,6 +17,7 @@ from lastcall.core.commands import (
     Cordon,
     Drain,
     Greet,
+    Mark,
     Publish,
     Refuse,
     StopDrain,
@@ -84,6 +85,7 @@ class Executors:
             Cordon: lambda command: self._spawn(self._cordon(command)),
             Uncordon: lambda command: self._spawn(self._uncordon(command)),
             Drain: self._drain.drain,
+            Mark: self._drain.mark,
             StopDrain: lambda command: self._drain.stop(command.id),
             Acknowledge: lambda command: self._spawn(self._acknowledge(command)),
         }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lastcall.core.commands import Drain
+from lastcall.core.commands import Drain, Mark
 from lastcall.core.events import DrainEnded, Event
 from lastcall.core.facts import Fact
 from lastcall.core.views import NoticeView
@@ -58,8 +58,15 @@ class DrainBackend(Protocol):
         """
         ...
 
+    def mark(self, command: Mark) -> None:
+        """Have the scheduler know that the end of these processes is no failure of theirs.
+
+        Nothing is moved. A later one for the same notice takes its place.
+        """
+        ...
+
     def stop(self, notice_id: str) -> None:
-        """Move no more work for a notice; nothing where no such drain goes on."""
+        """Move and mark no more for a notice; nothing where neither goes on."""
         ...
 
     async def marked(self, notice_id: str) -> None:
@@ -109,6 +116,10 @@ class NoDrain:
     def drain(self, order: Drain) -> None:
         """Say that there is nothing to drain."""
         self._post(DrainEnded(order.id, "none", "this node has no drain backend"))
+
+    def mark(self, command: Mark) -> None:
+        """Mark nothing."""
+        del command
 
     def stop(self, notice_id: str) -> None:
         """Stop nothing."""

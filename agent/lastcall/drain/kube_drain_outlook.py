@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -71,6 +71,11 @@ class View:
         is_cordoned: the cordon was tried, so that what leaves is not at once replaced here.
         is_listed: it is known which pods there are; false until the first list.
         earlier: pods that were to leave since the drain began, by UID, as they last were.
+        settled_at: from when on a node without pods is drained: one that was given to it before
+            the cordon has come by then.
+        remembered: UIDs of pods that bore our mark when they were first seen: this agent, before it
+            was started anew, or another notice knew that they train.
+        remembered_until: until when a process of such a pod has time to say so itself.
     """
 
     aim: Aim
@@ -81,11 +86,34 @@ class View:
     is_cordoned: bool = True
     is_listed: bool = True
     earlier: Mapping[str, Pod] = field(default_factory=dict)
+    settled_at: float = -inf
+    remembered: Container[str] = frozenset()
+    remembered_until: float = -inf
 
     @cached_property
-    def told(self) -> Mapping[str, bool]:
-        """UIDs of pods told to flush, and whether a flush in each waits."""
-        return self.aim.told(self.pods)
+    def told(self) -> Mapping[str, bool | None]:
+        """UIDs of pods told to flush, and whether a flush in each waits.
+
+        A pod that is only remembered counts as one that was told and waits, and in the end as one
+        that was told of nothing (``None``), which trains all the same.
+        """
+        may_wait = True if self.now < self.remembered_until else None
+        remembered = {uid: may_wait for uid in self.pods if uid in self.remembered}
+        return {**remembered, **self.aim.told(self.pods)}
+
+    def class_of(self, pod: Pod) -> PodClass:
+        """Return how a pod is treated."""
+        return class_of(pod, self.told, self.own_uid)
+
+    def may_end(self, pod: Pod) -> bool:
+        """Whether processes in a pod may be told to end, so that its Job must know of the notice.
+
+        In a pod that is to be left alone they are told like all others.
+        """
+        pod_class = self.class_of(pod)
+        if pod_class is PodClass.OPTED_OUT:
+            return pod.uid in self.told
+        return pod_class is PodClass.TRAINING
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +139,10 @@ class Outlook:
 
 def outlook(pod: Pod, past: Past, view: View) -> Outlook:
     """Return where a pod stands, and what is next for it."""
-    pod_class = class_of(pod, view.told, view.own_uid)
+    pod_class = view.class_of(pod)
     off = _off(pod, pod_class, past, view)
+    if off is State.KEPT:
+        return _with_mark(Outlook(pod, pod_class, off), past, view)
     if off is not None:
         return Outlook(pod, pod_class, off)
     if past.doubts:
@@ -135,22 +165,22 @@ def _off(pod: Pod, pod_class: PodClass, past: Past, view: View) -> State | None:
     return State.GONE if past.is_gone else None
 
 
-def needs_mark(pod: Pod, pod_class: PodClass, now: float) -> bool:
+def needs_mark(pod: Pod, view: View) -> bool:
     """Whether a pod must be marked, lest its Job takes its end for a failure."""
-    if pod_class is not PodClass.TRAINING or pod.ends_at is not None:
+    if pod.ends_at is not None or not view.may_end(pod):
         return False
     if pod.disruption is None:
         return True
-    return pod.marked_by_us and now >= pod.disruption.since + MARK_STANDS_SECONDS
+    return pod.marked_by_us and view.now >= pod.disruption.since + MARK_STANDS_SECONDS
 
 
 def _with_mark(found: Outlook, past: Past, view: View) -> Outlook:
     """Return an outlook in which the pod's mark comes first, if only by one try."""
     pod, now = found.pod, view.now
-    if now >= view.aim.over_at:
+    if now >= view.aim.end_at:
         return found
-    if not needs_mark(pod, found.pod_class, now):
-        if not pod.marked_by_us or pod.disruption is None:
+    if not needs_mark(pod, view):
+        if not view.may_end(pod) or not pod.marked_by_us or pod.disruption is None:
             return found
         stale_at = pod.disruption.since + MARK_STANDS_SECONDS
         return _but(found, look_at=min(found.look_at, stale_at))

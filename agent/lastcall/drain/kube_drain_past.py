@@ -32,6 +32,9 @@ LOOK_AGAIN_SECONDS = 3.0
 MARK_AGAIN_SECONDS = 5.0
 """After this long a mark that was set and is not seen is set again."""
 
+LEAVES = ("evicted", "forced", "gone")
+"""What is reported of a pod that leaves or has left; each pod is counted once among these."""
+
 _RETRY_AFTER_SHARE = 1 / 3
 
 
@@ -110,7 +113,7 @@ class Past:
     @property
     def leave_is_said(self) -> bool:
         """Whether it was reported that the pod leaves or has left."""
-        return not self.said.isdisjoint(("evicted", "forced", "gone"))
+        return not self.said.isdisjoint(LEAVES)
 
 
 NOTHING = Past()
@@ -167,7 +170,13 @@ def _marked(past: Past, reply: Reply, now: float) -> Past:
         case Outcome.GONE:
             return replace(past, is_gone=True)
         case Outcome.CONFLICT:
-            return replace(past, marks=past.marks + 1, doubts=True, again_at=now)
+            return replace(
+                past,
+                marks=past.marks + 1,
+                mark_again_at=now + _unanswered_seconds(past.marks + 1),
+                doubts=True,
+                again_at=now,
+            )
         case Outcome.FORBIDDEN | Outcome.INVALID:
             return replace(
                 past,
@@ -250,14 +259,10 @@ def _news(past: Past, step: Step, reply: Reply, *, may_force: bool) -> News | No
     match reply.outcome:
         case Outcome.OK if not past.leave_is_said:
             outcome, cause = ("forced" if step.forced else "evicted"), _how(past, step)
-        case Outcome.BLOCKED:
+        case Outcome.BLOCKED | Outcome.FORBIDDEN | Outcome.INVALID:
             outcome = "blocked"
         case Outcome.TWO_BUDGETS if not may_force:
             outcome = "blocked"
-        case Outcome.INVALID:
-            outcome = "failed"
-        case Outcome.FORBIDDEN if step.do is Do.DELETE or not may_force:
-            outcome = "failed"
     if not outcome or outcome in past.said:
         return None
     return News(step.pod, outcome, cause)
@@ -268,7 +273,7 @@ def _how(past: Past, step: Step) -> str:
     parts = []
     if step.do is Do.DELETE:
         why = past.trouble or "no eviction was to be had"
-        parts.append(f"deleted: {why}" if step.forced else "deleted")
+        parts.append(f"not evicted: {why}" if step.forced else "deleted")
     if step.grace_seconds is not None:
         parts.append(f"{step.grace_seconds} s to end instead of {step.pod.grace_seconds}")
     if not step.pod.owner:

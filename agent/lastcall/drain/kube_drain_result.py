@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lastcall.drain.kube_drain_outlook import Outlook, State
+from lastcall.drain.kube_drain_past import NOTHING, News, Past
 from lastcall.drain.kube_pods import PodClass
+from lastcall.drain.kube_reply import Outcome, Reply
 
-DETAIL_CHARACTERS = 1000
-"""A result has at most about so many; it stands in the journal and in an Event."""
+DETAIL_CHARACTERS = 4000
+"""A result has at most so many; it stands in the log, and an Event shows its beginning."""
 
 CAUSE_CHARACTERS = 160
-"""Of one pod's cause."""
+"""Of one pod's cause, where few pods are named."""
+
+LEAST_CAUSE_CHARACTERS = 24
+"""Of one pod's cause, where many are."""
+
+NAMED_PODS = 50
+"""So many pods find room in a result, unless their names are long."""
 
 ROWS = 100
 """So many pods are shown, those first that are still to leave."""
 
+_STAYING_CHARACTERS = 3400
+_KEPT_CHARACTERS = 450
+_NO_HELP = (
+    Outcome.UNKNOWN,
+    Outcome.THROTTLED,
+    Outcome.UNAUTHORIZED,
+    Outcome.FORBIDDEN,
+    Outcome.EXPIRED,
+)
 _ORDER = (
     State.FAILED,
     State.BLOCKED,
@@ -36,13 +53,20 @@ class Tally:
 
     Attributes:
         asked: calls that have ended.
-        heard: those of them that were answered by something else than a refusal of the caller.
+        heard: those of them that were answered by something else than a refusal of the caller, or
+            a word that the server is busy.
         trouble: why the last of the others was not.
     """
 
     asked: int = 0
     heard: int = 0
     trouble: str = ""
+
+    def counting(self, reply: Reply) -> Tally:
+        """Return the tally with one more answer."""
+        if reply.outcome in _NO_HELP:
+            return replace(self, asked=self.asked + 1, trouble=reply.cause_text)
+        return replace(self, asked=self.asked + 1, heard=self.heard + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +108,20 @@ def result_of(
     if kept:
         text += f"; left alone by their annotation: {_named(kept)}"
     return Result(outcome, _cut(text))
+
+
+def left_behind(outlooks: Iterable[Outlook], pasts: Mapping[str, Past]) -> list[News]:
+    """Return what is to be reported at the end of the pods that have not left.
+
+    Of a pod of which it was accepted that it leaves nothing more is said.
+    """
+    return [
+        News(one.pod, "failed", _standing(one))
+        for one in outlooks
+        if _concerns(one)
+        and not one.state.is_off
+        and not pasts.get(one.pod.uid, NOTHING).leave_is_said
+    ]
 
 
 def rows(outlooks: Iterable[Outlook]) -> list[Mapping[str, str]]:
@@ -128,15 +166,23 @@ def _left(concerned: list[Outlook]) -> str:
 
 
 def _not_left(staying: list[Outlook]) -> str:
-    return _joined([f"{one.pod.full_name} ({_standing(one)})" for one in staying])
+    each = _STAYING_CHARACTERS // min(len(staying), NAMED_PODS)
+    return _joined([_entry(one, each) for one in staying], _STAYING_CHARACTERS)
+
+
+def _entry(one: Outlook, characters: int) -> str:
+    """Return a pod's name and standing, in about so many characters."""
+    taken = len(f"{one.pod.full_name} ({one.state.value}: ), ")
+    cause = min(CAUSE_CHARACTERS, max(LEAST_CAUSE_CHARACTERS, characters - taken))
+    return f"{one.pod.full_name} ({_standing(one, cause)})"
 
 
 def _named(kept: list[Outlook]) -> str:
-    return _joined([one.pod.full_name for one in kept])
+    return _joined([one.pod.full_name for one in kept], _KEPT_CHARACTERS)
 
 
-def _standing(one: Outlook) -> str:
-    detail = _short(_detail(one))
+def _standing(one: Outlook, characters: int = CAUSE_CHARACTERS) -> str:
+    detail = _short(_detail(one), characters)
     return f"{one.state.value}: {detail}" if detail else one.state.value
 
 
@@ -145,9 +191,8 @@ def _detail(one: Outlook) -> str:
     return "; ".join(part for part in (one.detail, bare) if part)
 
 
-def _joined(texts: list[str]) -> str:
+def _joined(texts: list[str], room: int) -> str:
     """Return as many of the texts as have room, and how many more there are."""
-    room = DETAIL_CHARACTERS * 2 // 3
     shown: list[str] = []
     for text in texts:
         room -= len(text) + 2
@@ -158,9 +203,9 @@ def _joined(texts: list[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _short(text: str) -> str:
+def _short(text: str, characters: int = CAUSE_CHARACTERS) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= CAUSE_CHARACTERS else line[: CAUSE_CHARACTERS - 1] + "…"
+    return line if len(line) <= characters else line[: characters - 1] + "…"
 
 
 def _cut(text: str) -> str:

@@ -6,22 +6,23 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import structlog
 
 from lastcall.core.commands import Drain
-from lastcall.core.events import DrainEnded, EvictionReported
+from lastcall.core.events import DrainEnded
 from lastcall.drain.base import Post
 from lastcall.drain.kube_drain_aim import DrainSettings, aim_of
 from lastcall.drain.kube_drain_calls import PodCalls
 from lastcall.drain.kube_drain_outlook import Outlook, View, needs_mark, outlook
-from lastcall.drain.kube_drain_past import NOTHING, Do, News, Past, Step, learn
-from lastcall.drain.kube_drain_result import Tally, result_of
+from lastcall.drain.kube_drain_past import NOTHING, Do, Past, Step, learn
+from lastcall.drain.kube_drain_place import Refusal, known
+from lastcall.drain.kube_drain_reports import Reports
+from lastcall.drain.kube_drain_result import Result, Tally, left_behind, result_of
 from lastcall.drain.kube_mirror import PodMirror
 from lastcall.drain.kube_plan import Plan, plan
-from lastcall.drain.kube_pods import Pod, class_of
-from lastcall.drain.kube_reply import Outcome, Reply
+from lastcall.drain.kube_pods import Pod
 
 MARKS_IN_FLIGHT = 8
 """So many pods are marked at a time, beside those that are asked to leave."""
@@ -29,14 +30,18 @@ MARKS_IN_FLIGHT = 8
 CORDON_SECONDS = 6.0
 """At most so long do evictions wait for the cordon; who makes it ends sooner as a rule."""
 
-CORDON_SHARE = 1 / 4
-"""The most of the time left that they wait."""
+WAITING_SHARE = 1 / 4
+"""The most of the time left that they wait for it; before that, likewise, everything waits until it
+is known whether the pods may be touched."""
+
+REMEMBERED_SECONDS = 10.0
+"""So long has a process of a pod that bears our mark time to come back to an agent that was started
+anew; a client tries every two seconds."""
 
 REST_SECONDS = 0.01
 """At least this lies between two plans."""
 
 _REST_SHARE = 5
-_NO_HELP = (Outcome.UNKNOWN, Outcome.UNAUTHORIZED, Outcome.FORBIDDEN, Outcome.EXPIRED)
 
 
 @dataclass(slots=True)
@@ -57,14 +62,18 @@ class DrainRun:
         calls: how a step is carried out.
         settings: how pods are moved.
         own_uid: of the agent's own pod.
-        post: takes what is to be reported.
+        post: takes how the drain has ended.
+        reports: takes what becomes of the pods.
         monotonic: the clock of deadlines, seconds.
         cordoned: returns once the cordon for a notice was tried.
+        refusal: why no pod may be touched.
         leads: whether this order is the one that moves pods; of several, one does.
 
     Attributes:
-        marked: set while every pod that trains and is known is marked, or cannot be.
+        marked: set while every pod in which a process may be told to end, and is known, is marked
+            or cannot be.
         outlooks: where each pod stood when it was last planned.
+        result: how the drain has ended; ``None`` while it goes on.
     """
 
     def __init__(
@@ -76,22 +85,32 @@ class DrainRun:
         settings: DrainSettings,
         own_uid: str,
         post: Post,
+        reports: Reports,
         monotonic: Callable[[], float],
         cordoned: Callable[[str], Awaitable[None]],
+        refusal: Refusal,
         leads: Callable[[str], bool],
     ) -> None:
         self.marked = asyncio.Event()
         self.outlooks: tuple[Outlook, ...] = ()
+        self.result: Result | None = None
         self._aim = aim_of(order)
         self._mirror = mirror
         self._calls = calls
         self._settings = settings
         self._own_uid = own_uid
         self._post = post
+        self._reports = reports
         self._monotonic = monotonic
         self._cordoned = cordoned
+        self._refusal = refusal
         self._leads = leads
+        self._may_touch = False
         self._is_cordoned = False
+        self._settled_at = float("-inf")
+        self._remembered_until = monotonic() + REMEMBERED_SECONDS
+        self._seen: set[str] = set()
+        self._remembered: set[str] = set()
         self._pasts: dict[str, Past] = {}
         self._earlier: dict[str, Pod] = {}
         self._tally = Tally()
@@ -105,6 +124,7 @@ class DrainRun:
     def update(self, order: Drain) -> None:
         """Take up what has changed about the order."""
         self._aim = aim_of(order)
+        self.marked.clear()
         self.wake()
 
     def wake(self) -> None:
@@ -116,7 +136,7 @@ class DrainRun:
         async with asyncio.TaskGroup() as tasks:
             children = {tasks.create_task(self._await_cordon())}
             try:
-                while not (found := self._plan()).is_over:
+                while not self._refusal() and not (found := self._plan()).is_over:
                     for lane in (self._marks, self._moves):
                         children |= self._start(lane, tasks)
                     children = {child for child in children if not child.done()}
@@ -125,32 +145,58 @@ class DrainRun:
                 for child in children:
                     child.cancel()
         self.marked.set()
-        result = result_of(
-            found.outlooks,
+        self.result = result = self._conclude()
+        self._post(DrainEnded(self._aim.id, result.outcome, result.detail))
+
+    def unmarked(self) -> list[str]:
+        """Return the pods that a mark is still to be set on."""
+        return [pod.full_name for pod in self._unmarked(self._view())]
+
+    def may_end(self, pod: Pod) -> bool:
+        """Whether processes in a pod may be told to end."""
+        return self._view().may_end(pod)
+
+    def _conclude(self) -> Result:
+        """Report what has not left, and return how the drain has ended."""
+        refusal = self._refusal()
+        if refusal:
+            return Result("failed", refusal)
+        if self._leads(self._aim.id):
+            for news in left_behind(self.outlooks, self._pasts):
+                self._reports.say(self._aim.id, news)
+        return result_of(
+            self.outlooks,
             self._tally,
             is_listed=self._mirror.is_listed,
             list_trouble=self._mirror.trouble,
         )
-        self._post(DrainEnded(self._aim.id, result.outcome, result.detail))
 
     def _plan(self) -> Plan:
         """Return what is to be done now; report what is new, and queue the calls."""
         began_at = self._monotonic()
+        self._remember()
         view = self._view()
-        told = view.told
         for uid, pod in view.pods.items():
-            if class_of(pod, told, self._own_uid).leaves:
+            if view.class_of(pod).leaves:
                 self._earlier[uid] = pod
         found = plan(view, self._pasts)
         for news in found.news:
             self._pasts[news.pod.uid] = self._past(news.pod.uid).saying(news.outcome)
-            self._report(news)
+            self._reports.say(self._aim.id, news)
         self.outlooks = found.outlooks
         self._queue(found.steps)
-        self._note_marks(found)
+        self._note_marks(view)
         took_seconds = self._monotonic() - began_at
         self._rest_seconds = max(REST_SECONDS, took_seconds * _REST_SHARE)
         return found
+
+    def _remember(self) -> None:
+        """Note which pods bear our mark when they are first seen."""
+        for uid, pod in self._mirror.pods.items():
+            if uid not in self._seen:
+                self._seen.add(uid)
+                if pod.marked_by_us:
+                    self._remembered.add(uid)
 
     def _view(self) -> View:
         return View(
@@ -162,6 +208,9 @@ class DrainRun:
             is_cordoned=self._is_cordoned,
             is_listed=self._mirror.is_listed,
             earlier=self._earlier,
+            settled_at=self._settled_at,
+            remembered=self._remembered,
+            remembered_until=self._remembered_until,
         )
 
     def _queue(self, steps: tuple[Step, ...]) -> None:
@@ -169,16 +218,17 @@ class DrainRun:
         self._marks.uids = deque(s.pod.uid for s in free if s.do is Do.MARK)
         self._moves.uids = deque(s.pod.uid for s in free if s.do is not Do.MARK)
 
-    def _note_marks(self, found: Plan) -> None:
-        """Note whether every pod that trains is marked; those that cannot be do not count."""
-        now = self._monotonic()
-        missing = (
-            one
-            for one in found.outlooks
-            if not one.state.is_off and needs_mark(one.pod, one.pod_class, now)
-        )
-        is_missing = any(not self._past(one.pod.uid).mark_refused for one in missing)
-        if self._mirror.is_listed and not is_missing:
+    def _unmarked(self, view: View) -> list[Pod]:
+        return [
+            pod
+            for uid, pod in view.pods.items()
+            if needs_mark(pod, view)
+            and not (self._past(uid).mark_refused or self._past(uid).is_gone)
+        ]
+
+    def _note_marks(self, view: View) -> None:
+        """Note whether every pod is marked that must be; those that cannot be do not count."""
+        if self._mirror.is_listed and not self._unmarked(view):
             self.marked.set()
         else:
             self.marked.clear()
@@ -201,8 +251,8 @@ class DrainRun:
             lane.working -= 1
 
     def _may(self, lane: Lane) -> bool:
-        """Whether a lane's calls are this order's to make."""
-        return lane is self._marks or self._leads(self._aim.id)
+        """Whether a lane's calls are this order's to make, by now."""
+        return self._may_touch and (lane is self._marks or self._leads(self._aim.id))
 
     def _step(self, uid: str) -> Step | None:
         """Return what is due for a pod by now, which may be nothing any more."""
@@ -218,7 +268,7 @@ class DrainRun:
             reply = await self._calls.make(step, self._aim)
         finally:
             self._busy.discard(uid)
-        pod_class = class_of(step.pod, self._view().told, self._own_uid)
+        pod_class = self._view().class_of(step.pod)
         lesson = learn(
             self._past(uid),
             step,
@@ -230,37 +280,34 @@ class DrainRun:
         )
         self._pasts[uid] = lesson.past
         if lesson.news is not None:
-            self._report(lesson.news)
+            self._reports.say(self._aim.id, lesson.news)
         if step.do in (Do.EVICT, Do.DELETE):
-            self._count(reply)
+            self._tally = self._tally.counting(reply)
         self.wake()
 
-    def _count(self, reply: Reply) -> None:
-        tally = replace(self._tally, asked=self._tally.asked + 1)
-        if reply.outcome in _NO_HELP:
-            self._tally = replace(tally, trouble=reply.cause_text)
-        else:
-            self._tally = replace(tally, heard=tally.heard + 1)
-
-    def _report(self, news: News) -> None:
-        pod = news.pod
-        self._post(
-            EvictionReported(self._aim.id, pod.full_name, news.outcome, news.detail, pod.uid)
-        )
-
     async def _await_cordon(self) -> None:
-        """Wait until the cordon was tried; nothing that befalls it keeps the pods here."""
-        seconds = min(CORDON_SECONDS, self._aim.left(self._monotonic()) * CORDON_SHARE)
+        """Wait until the node is known to be ours, and then until its cordon was tried.
+
+        Nothing that befalls either keeps the pods here.
+        """
+        await known(self._refusal, self._waiting_seconds())
+        self._may_touch = True
+        self.wake()
+        seconds = min(CORDON_SECONDS, self._waiting_seconds())
         trying = asyncio.ensure_future(self._cordoned(self._aim.id))
         try:
-            await asyncio.wait({trying}, timeout=max(0.0, seconds))
+            await asyncio.wait({trying}, timeout=seconds)
         finally:
             trying.cancel()
         error = trying.exception() if trying.done() and not trying.cancelled() else None
         if error is not None or not trying.done():
             self._log.warning("drained_without_cordon", notice_id=self._aim.id, exc_info=error)
         self._is_cordoned = True
+        self._settled_at = self._aim.settled_at(self._monotonic(), self._settings.settling_seconds)
         self.wake()
+
+    def _waiting_seconds(self) -> float:
+        return max(0.0, self._aim.left(self._monotonic()) * WAITING_SHARE)
 
     async def _pause(self, look_at: float) -> None:
         """Wait until something has changed or is due; plans do not follow at each other's heels."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from lastcall.core.events import CordonLifted
+from lastcall.core.facts import Fact, NoticeEnded
 from lastcall.core.views import NoticeView
 from lastcall.drain.base import Attempt, Post
 from lastcall.drain.kube_api import CALL_SECONDS, KubeApi
@@ -16,15 +17,19 @@ from lastcall.drain.kube_events import ObjectRef
 from lastcall.drain.kube_node_belief import Belief
 from lastcall.drain.kube_node_change import Change, Plan, change
 from lastcall.drain.kube_node_health import Health
+from lastcall.drain.kube_node_lifted import Lifted
 from lastcall.drain.kube_node_marks import (
     Node,
+    Step,
     Wanted,
     cordon_step,
+    marks_of,
     uid_of,
     uncordon_step,
     wanted_marks,
 )
 from lastcall.drain.kube_node_tender import Tender
+from lastcall.drain.kube_node_tries import Tries
 from lastcall.drain.kube_node_watch import BackOff, OwnNode, Pace
 from lastcall.drain.kube_reply import Outcome, Reply
 from lastcall.drain.kube_reviews import Right, node_name_of
@@ -35,14 +40,6 @@ REVIEW_SECONDS = 10.0
 
 LEAST_CALL_SECONDS = 0.25
 """However little time is left, a call has this much."""
-
-BEGIN_SECONDS = 0.25
-"""How long it is waited for that a cordon is begun, where one is to come first."""
-
-TRIED_SECONDS = 1.0
-"""How long whatever is to come after the cordon waits for it."""
-
-_TRIES_KEPT = 64
 
 _IN_THE_DARK = {Outcome.UNKNOWN, Outcome.THROTTLED, Outcome.UNAUTHORIZED}
 
@@ -98,7 +95,8 @@ class NodeKeeper:
         self._misplaced = ""
         self._in_flight = 0
         self._is_closed = False
-        self._tries: dict[str, _Try] = {}
+        self._tries = Tries()
+        self._lifted = Lifted()
         self._belief = Belief(boot_id)
         self._health = Health(post)
         self._own = OwnNode(
@@ -117,6 +115,7 @@ class NodeKeeper:
             monotonic=monotonic,
             again_seconds=self._pace.tend_again_seconds,
             note=self._health.note,
+            lifted=self._lifted.standing,
         )
 
     async def run(self) -> None:
@@ -137,7 +136,8 @@ class NodeKeeper:
         Args:
             notice: what it is made for.
         """
-        return await self._attempt(self._try_for(notice.id), self._cordon(notice))
+        with self._tries.under_way(notice.id):
+            return await self._attempt(self._cordon(notice))
 
     async def uncordon(self, notice_id: str) -> Attempt:
         """Make the node schedulable, if the cordon is still ours and made for this notice.
@@ -148,30 +148,37 @@ class NodeKeeper:
         Args:
             notice_id: what it was made for.
         """
-        return await self._attempt(None, self._uncordon(notice_id))
+        return await self._attempt(self._uncordon(notice_id))
 
     async def tried(self, notice_id: str) -> None:
         """Return once the first attempt to cordon the node for a notice is over.
 
-        It is not waited for longer than :data:`TRIED_SECONDS`, and not where the node is cordoned
+        It is not waited for longer than a second, and not where the node is cordoned
         already or no attempt begins.
 
         Args:
             notice_id: the notice.
         """
-        if self._belief.notice_id is not None or self._misplaced:
-            return
-        one = self._try_for(notice_id)
-        over_at = asyncio.get_running_loop().time() + TRIED_SECONDS
-        with suppress(TimeoutError):
-            async with asyncio.timeout(BEGIN_SECONDS):
-                await one.begun.wait()
-            async with asyncio.timeout_at(over_at):
-                await one.ended.wait()
+        if self._belief.notice_id is None and not self._misplaced:
+            await self._tries.over(notice_id)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing may be done in the cluster: the agent's credentials are another node's.
+
+        Empty where they are right, or made for no node; ``None`` while that is not known.
+        """
+        return self._misplaced if self._is_identified else None
 
     def ref(self) -> ObjectRef:
         """Return how events name the node; its UID is empty until the node has been read."""
         return ObjectRef("Node", self._node_name, uid=self._uid)
+
+    def note(self, fact: Fact) -> None:
+        """Take in what has become known: the end of a notice, whose cordon somebody lifted."""
+        if isinstance(fact, NoticeEnded):
+            self._lifted.ended(fact.notice.id)
+            self._consider()
 
     def status(self) -> Mapping[str, Any]:
         """Return what is shown of the node and of the API server, ready for JSON."""
@@ -190,16 +197,12 @@ class NodeKeeper:
 
     # --- the cordon --------------------------------------------------------------------------
 
-    async def _attempt(self, one: _Try | None, work: Awaitable[Attempt]) -> Attempt:
+    async def _attempt(self, work: Awaitable[Attempt]) -> Attempt:
         self._in_flight += 1
-        if one is not None:
-            one.begun.set()
         try:
             return await work
         finally:
             self._in_flight -= 1
-            if one is not None:
-                one.ended.set()
             # What is found must be told after what came of the attempt, which is told next.
             asyncio.get_running_loop().call_soon(self._consider)
 
@@ -217,15 +220,18 @@ class NodeKeeper:
             now=now,
             now_unix=self._wall(),
         )
-        changed = await self._change(_cordoning(wanted), seconds, over_at)
+        self._lifted.cordoned(notice.id)
+        stands = self._belief.notice_id == notice.id
+        changed = await self._change(_cordoning(wanted, stands), seconds, over_at)
         detail = ""
         if wanted.taint and changed.reply.outcome in {Outcome.FORBIDDEN, Outcome.INVALID}:
             # The kubelet's own credentials, for one, may do all but taint (seen on Kubernetes
             # 1.36). A taint is a hint; the cordon is what counts.
             detail = f"without the taint: {self._why(changed.reply)}"
-            changed = await self._change(_cordoning(replace(wanted, taint=False)), seconds, over_at)
+            bare = replace(wanted, taint=False)
+            changed = await self._change(_cordoning(bare, stands), seconds, over_at)
         if changed.attempt is None:
-            return Attempt(done=False, detail=self._why(changed.reply))
+            return Attempt(done=False, detail=self._failure("the cordon", changed))
         if not changed.attempt.done:
             return changed.attempt
         self._belief.cordoned(notice.id)
@@ -243,19 +249,12 @@ class NodeKeeper:
         if changed.reply.outcome is Outcome.GONE:
             attempt = Attempt(done=True, detail="the node object is gone")
         if attempt is None:
-            return Attempt(done=False, detail=self._why(changed.reply))
+            return Attempt(done=False, detail=self._failure("the lifting of the cordon", changed))
         self._belief.given_back()
         return attempt
 
     async def _change(self, plan: Plan, seconds: float, over_at: float) -> Change:
         return await change(self._own, plan, call_seconds=seconds, over_at=over_at)
-
-    def _try_for(self, notice_id: str) -> _Try:
-        if notice_id not in self._tries:
-            self._tries[notice_id] = _Try()
-            while len(self._tries) > _TRIES_KEPT:
-                del self._tries[next(iter(self._tries))]
-        return self._tries[notice_id]
 
     # --- what becomes known ------------------------------------------------------------------
 
@@ -269,7 +268,11 @@ class NodeKeeper:
 
     def _answered(self, reply: Reply) -> None:
         trouble = "" if reply.ok else self._why(reply)
-        self._health.answered(reply.outcome, trouble)
+        if reply.outcome is Outcome.GONE and not self._uid:
+            # The server answers, but with this name there is nothing to be had of it.
+            self._health.useless(trouble)
+        else:
+            self._health.answered(reply.outcome, trouble)
         if trouble:
             self._unseen(trouble)
 
@@ -281,7 +284,16 @@ class NodeKeeper:
         event = self._belief.judge(node)
         if event is not None:
             self._post(event)
+        if isinstance(event, CordonLifted):
+            self._lifted.lifted(event.id)
         self._tender.tend()
+
+    def _failure(self, what: str, changed: Change) -> str:
+        why = self._why(changed.reply)
+        if changed.written is None:
+            return why
+        refused = f"{what} was not written: {self._why(changed.written)}"
+        return refused if changed.written is changed.reply else f"{refused}; then {why}"
 
     def _why(self, reply: Reply) -> str:
         if reply.outcome is Outcome.GONE and not self._uid:
@@ -311,16 +323,15 @@ class NodeKeeper:
         reply = await self._api.who_am_i(timeout_seconds=seconds)
         if reply.outcome in _IN_THE_DARK:
             return reply
-        self._is_identified = True
         bound = _bound_node(reply)
         if bound and bound != self._node_name and not self._misplaced:
             self._misplaced = (
                 f"this token is bound to node {bound}, but node_name is {self._node_name}; "
                 "set node_name (NODE_NAME)"
             )
-            self._health.note("identity", self._misplaced)
-            self._health.answered(reply.outcome)
+            self._health.useless(self._misplaced)
             self._unseen(self._misplaced)
+        self._is_identified = True
         return reply
 
     async def _review_rights(self) -> None:
@@ -335,14 +346,6 @@ class NodeKeeper:
             await asyncio.sleep(seconds * random.uniform(0.9, 1))  # noqa: S311 — spreads load
 
 
-class _Try:
-    """The first attempt to cordon the node for a notice."""
-
-    def __init__(self) -> None:
-        self.begun = asyncio.Event()
-        self.ended = asyncio.Event()
-
-
 def call_seconds(left_seconds: float | None) -> float:
     """Return how long a call for a cordon may take.
 
@@ -354,8 +357,16 @@ def call_seconds(left_seconds: float | None) -> float:
     return min(CALL_SECONDS, max(LEAST_CALL_SECONDS, left_seconds / 4))
 
 
-def _cordoning(wanted: Wanted) -> Plan:
-    return lambda node: cordon_step(node, wanted)
+def _cordoning(wanted: Wanted, stands: bool) -> Plan:
+    """Return how the node is cordoned, or what its marks say is renewed where ours stands."""
+
+    def plan(node: Node) -> Step:
+        if stands and not marks_of(node).is_our_cordon:
+            # Whoever lifts it has the last word, also while its marks are being renewed.
+            return Step(Attempt(done=False, detail="our cordon stands no more"))
+        return cordon_step(node, wanted)
+
+    return plan
 
 
 def _bound_node(reply: Reply) -> str:

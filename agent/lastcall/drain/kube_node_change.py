@@ -32,11 +32,13 @@ class Change:
 
     Attributes:
         reply: the last answer, or the last that was a failure where it could not be carried out.
+        written: what came of the last attempt to write it, where that is not what ended it well.
         attempt: what the plan promised; ``None`` where it could not be carried out.
     """
 
     reply: Reply
     attempt: Attempt | None = None
+    written: Reply | None = None
 
 
 async def change(own: OwnNode, plan: Plan, *, call_seconds: float, over_at: float) -> Change:
@@ -55,7 +57,7 @@ async def change(own: OwnNode, plan: Plan, *, call_seconds: float, over_at: floa
     """
     loop = asyncio.get_running_loop()
     node, is_read_now = own.node, False
-    trouble = Reply(Outcome.UNKNOWN, message="there was no time left to ask")
+    trouble, written = Reply(Outcome.UNKNOWN, message="there was no time left to ask"), None
     for _ in range(CALLS):
         seconds = round(min(call_seconds, over_at - loop.time()), 2)
         if seconds < LEAST_SECONDS:
@@ -73,7 +75,7 @@ async def change(own: OwnNode, plan: Plan, *, call_seconds: float, over_at: floa
             reply = await own.write(step.patch, node, seconds)
             if reply.ok:
                 return Change(reply, step.attempt)
-            trouble = reply
+            trouble = written = reply
             if reply.outcome in _LOOK_AGAIN:
                 node = None
                 continue
@@ -81,4 +83,4 @@ async def change(own: OwnNode, plan: Plan, *, call_seconds: float, over_at: floa
             break
         wait_seconds = trouble.retry_after_seconds or BUSY_SECONDS
         await asyncio.sleep(max(0.0, min(wait_seconds, over_at - loop.time())))
-    return Change(trouble)
+    return Change(trouble, written=written)

@@ -15,6 +15,9 @@ INTERRUPTION = "InterruptionNotice"
 """The type of the condition that stands ``True`` while the node is cordoned for a notice."""
 
 NO_NOTICE = "NoNotice"
+CORDON_LIFTED = "CordonLifted"
+
+_LIFTED = ("somebody lifted the cordon; notice ", " stands")
 
 Condition = Mapping[str, Any]
 """One entry of a node's ``status.conditions``."""
@@ -62,12 +65,13 @@ def find_condition(node: Node, type_: str) -> Condition | None:
     return None
 
 
-def interruption_condition(node: Node, at_unix: float) -> dict[str, str] | None:
+def interruption_condition(node: Node, at_unix: float, lifted: str = "") -> dict[str, str] | None:
     """Return what the condition of a node should be, by the marks that the node itself carries.
 
     Args:
         node: the node.
         at_unix: now, Unix seconds.
+        lifted: the notice that stands though somebody lifted the cordon for it; empty for none.
 
     Returns:
         The condition to set; ``None`` where what stands is right, or nothing stands and nothing
@@ -80,12 +84,24 @@ def interruption_condition(node: Node, at_unix: float) -> dict[str, str] | None:
         if marks.deadline:
             message += f"; the node goes at {marks.deadline}"
         wanted = _interruption(True, reason, message, at_unix=at_unix, before=found)
-    elif found is not None and found.get("status") != "False":
+    elif lifted:
+        message = lifted.join(_LIFTED)
+        wanted = _interruption(False, CORDON_LIFTED, message, at_unix=at_unix, before=found)
+    elif found is not None and (found.get("status") != "False" or lifted_notice(node)):
         wanted = _interruption(False, NO_NOTICE, "no notice stands", at_unix=at_unix, before=found)
     else:
         return None
     said = ("status", "reason", "message")
     return None if all(_get(found, key) == wanted[key] for key in said) else wanted
+
+
+def lifted_notice(node: Node) -> str:
+    """Return the notice that stands though its cordon was lifted, by the condition; or nothing."""
+    found, (before, after) = find_condition(node, INTERRUPTION), _LIFTED
+    message = _get(found, "message")
+    if _get(found, "reason") != CORDON_LIFTED or not isinstance(message, str):
+        return ""
+    return message.removeprefix(before).removesuffix(after)
 
 
 def camel_case(kind: str) -> str:

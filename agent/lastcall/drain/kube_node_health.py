@@ -38,6 +38,11 @@ class Health:
         self._up, self._trouble = outcome not in _NO_ANSWER, trouble
         self._say()
 
+    def useless(self, why: str) -> None:
+        """Take in why nothing can be had of the server, though it answers."""
+        self._up, self._trouble = False, why
+        self._say()
+
     def note(self, topic: str, text: str) -> None:
         """Take in what stays amiss while calls are answered; an empty text ends it."""
         if self._notes.get(topic, "") != text:

@@ -42,7 +42,7 @@ class NodeMarks:
         boot_id: the boot in which it was made.
         deadline: when the node was to go, RFC 3339.
         kind: the notice's.
-        has_taint: our taint stands.
+        taints: the values of our taint; empty while it does not stand.
     """
 
     is_ours: bool
@@ -51,7 +51,7 @@ class NodeMarks:
     boot_id: str
     deadline: str
     kind: str
-    has_taint: bool
+    taints: tuple[str, ...]
 
     @property
     def is_our_cordon(self) -> bool:
@@ -103,7 +103,7 @@ def marks_of(node: Node) -> NodeMarks:
         boot_id=str(annotations.get(BOOT_ID, "")),
         deadline=str(annotations.get(DEADLINE, "")),
         kind=str(_part(metadata, "labels").get(NOTICE, "")),
-        has_taint=any(_is_ours(taint) for taint in _taints(node)),
+        taints=tuple(str(taint.get("value", "")) for taint in _taints(node) if _is_ours(taint)),
     )
 
 
@@ -127,14 +127,16 @@ def wanted_marks(
 
 
 def cordon_step(node: Node, wanted: Wanted) -> Step:
-    """Return how a node is cordoned with our marks; somebody else's cordon is left alone."""
+    """Return how a node is cordoned with our marks; somebody else's cordon is left alone.
+
+    On one that we cordoned already, whatever our marks say of something else is replaced.
+    """
     found = marks_of(node)
     if found.is_unschedulable and not found.is_ours:
         by = manager_of_cordon(node)
         detail = f"the node was cordoned already, by {by or 'somebody else'}"
         return Step(Attempt(done=False, detail=detail, foreign=True))
-    has_taint = found.has_taint or not wanted.taint
-    if found.is_our_cordon and found.notice_id == wanted.notice_id and has_taint:
+    if found.is_our_cordon and _says(found, wanted):
         return Step(Attempt(done=True))
     spec: dict[str, object] = {"unschedulable": True}
     if wanted.taint:
@@ -251,6 +253,12 @@ def time_text(at_unix: float) -> str:
         return ""
 
 
+def _says(found: NodeMarks, wanted: Wanted) -> bool:
+    said = (found.notice_id, found.boot_id, found.deadline, found.kind)
+    is_tainted = not wanted.taint or found.taints == (wanted.kind,)
+    return is_tainted and said == (wanted.notice_id, wanted.boot_id, wanted.deadline, wanted.kind)
+
+
 def _removal(node: Node, *, cordon: bool) -> dict[str, object]:
     metadata = _part(node, "metadata")
     found = _part(metadata, "annotations")
@@ -263,7 +271,7 @@ def _removal(node: Node, *, cordon: bool) -> dict[str, object]:
     if NOTICE in _part(metadata, "labels"):
         below["labels"] = {NOTICE: None}
     spec: dict[str, object] = {"unschedulable": None} if cordon else {}
-    if marks_of(node).has_taint:
+    if marks_of(node).taints:
         spec["taints"] = _others_taints(node)
     patch: dict[str, object] = {"metadata": below} if below else {}
     if spec:

@@ -9,7 +9,7 @@ from functools import partial
 from lastcall.drain.base import Attempt
 from lastcall.drain.kube_api import CALL_SECONDS
 from lastcall.drain.kube_node_change import change
-from lastcall.drain.kube_node_condition import interruption_condition
+from lastcall.drain.kube_node_condition import interruption_condition, lifted_notice
 from lastcall.drain.kube_node_marks import Step, leftovers_patch
 from lastcall.drain.kube_node_watch import OwnNode
 from lastcall.drain.kube_reply import Reply
@@ -36,6 +36,8 @@ class Tender:
         monotonic: seconds.
         again_seconds: after a failure.
         note: takes what cannot be put right, by topic; an empty text once it is.
+        lifted: returns the notice that stands though somebody lifted the cordon for it, given the
+            one that the condition names.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class Tender:
         monotonic: Callable[[], float],
         again_seconds: float,
         note: Callable[[str, str], None],
+        lifted: Callable[[str], str],
     ) -> None:
         self._own = own
         self._wall = wall
         self._monotonic = monotonic
         self._again_seconds = again_seconds
         self._note = note
+        self._lifted = lifted
         self._not_before: dict[str, float] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -87,7 +91,8 @@ class Tender:
             return None
         if leftovers_patch(node) is not None and self._may("marks"):
             return "marks", self._remove_marks
-        condition = interruption_condition(node, self._wall())
+        lifted = self._lifted(lifted_notice(node))
+        condition = interruption_condition(node, self._wall(), lifted)
         if condition is not None and self._may("condition"):
             return "condition", partial(self._own.write_condition, condition)
         return None

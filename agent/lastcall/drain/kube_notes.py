@@ -10,7 +10,11 @@ from dataclasses import dataclass, replace
 import structlog
 
 from lastcall.core.facts import (
+    ClientCame,
+    ClientWent,
+    Cordoned,
     Fact,
+    FlushOverdue,
     FlushSettled,
     NodeDrained,
     NoticeChanged,
@@ -19,11 +23,14 @@ from lastcall.core.facts import (
     NoticeTold,
     PodMoved,
 )
+from lastcall.core.model import Kind
 from lastcall.core.views import NoticeView
 from lastcall.drain import kube_notes_text as texts
 from lastcall.drain.kube_api import KubeApi
 from lastcall.drain.kube_events import EventText, ObjectRef
+from lastcall.drain.kube_notes_clients import KnownClients
 from lastcall.drain.kube_notes_flushes import FlushGathering
+from lastcall.drain.kube_notes_gate import Gate
 from lastcall.drain.kube_notes_queue import Importance, Note, NoteQueue
 from lastcall.drain.kube_notes_text import Said
 from lastcall.drain.kube_reply import Outcome, Reply
@@ -55,6 +62,9 @@ _AGAIN = {Outcome.UNKNOWN, Outcome.THROTTLED, Outcome.UNAUTHORIZED}
 # going or gone nobody reads events.
 _FINE = {Outcome.OK, Outcome.CONFLICT, Outcome.NAMESPACE_TERMINATING, Outcome.GONE}
 
+_NO_END = {"none", "stopped"}
+"""Outcomes of a drain that leave nothing to say: it moved nothing, or was broken off."""
+
 
 @dataclass(slots=True)
 class _Known:
@@ -65,12 +75,16 @@ class _Known:
         clients: how many processes were told of it; ``None`` where that was before a restart.
         settled: flushes that are over.
         is_told: ``False`` where it is certain that nobody has been told.
+        told_kind: its kind, as events have said it; ``None`` where that was before a restart.
+        overdue: who was said not to have saved by the deadline.
     """
 
     view: NoticeView
     clients: int | None = None
     settled: int = 0
     is_told: bool = True
+    told_kind: Kind | None = None
+    overdue: frozenset[str] = frozenset()
 
 
 class EventWriter:
@@ -79,13 +93,18 @@ class EventWriter:
     What is said depends on facts alone, and so do the events' names: an agent that starts again and
     says something once more finds it there. Each pod has at most one event of being moved. What
     came of flushes is gathered: a pod has one event for all its ranks that end within a second, the
-    node one once all who were told are done, or their time is up.
+    node one once all who were told are done, or their time is up. Who has not saved by the deadline
+    is named then, since a machine may go before anything more is known of them.
+
+    The first event of a notice waits a moment for the cordon, which is to be the first call.
 
     Args:
         api: the API server; whoever made it closes it, after this.
         instance: who says all this, such as the agent's pod.
         node: returns the node the agent is on.
         pod: returns the pod of a control group's path or of ``NAMESPACE/NAME``, if it is known.
+        refusal: returns why nothing may be done in the cluster: then events are dropped. Empty
+            where something may; while it is not known, ``None``, they are held.
         wall: returns Unix seconds.
     """
 
@@ -96,6 +115,7 @@ class EventWriter:
         instance: str,
         node: Callable[[], ObjectRef],
         pod: Callable[[str], ObjectRef | None],
+        refusal: Callable[[], str | None],
         wall: Callable[[], float],
     ) -> None:
         self._api = api
@@ -103,6 +123,8 @@ class EventWriter:
         self._node = node
         self._pod = pod
         self._wall = wall
+        self._gate = Gate(refusal)
+        self._clients = KnownClients()
         self._queue = NoteQueue(QUEUE_LIMIT)
         self._gathering = FlushGathering(self._put_flushes)
         self._known: dict[str, _Known] = {}
@@ -113,14 +135,22 @@ class EventWriter:
     def note(self, fact: Fact) -> None:
         """Have written what a fact tells, if it tells something; on the loop, without waiting."""
         match fact:
+            case ClientCame():
+                self._clients.came(fact)
+            case ClientWent():
+                self._clients.went(fact)
             case NoticeSeen():
                 self._know(fact.notice).is_told = False
             case NoticeChanged():
-                self._know(fact.notice)
+                self._changed(fact)
             case NoticeTold():
                 self._told(fact)
+            case Cordoned():
+                self._gate.cordon_tried()
             case FlushSettled():
                 self._flush_settled(fact)
+            case FlushOverdue():
+                self._overdue(fact)
             case PodMoved(outcome="evicted" | "forced"):
                 self._moved(fact)
             case NodeDrained():
@@ -137,6 +167,8 @@ class EventWriter:
     async def close(self) -> None:
         """Write what is left, as far as that goes within a second; after ``run`` has ended."""
         self._gathering.release()
+        if self._gate.refuses:
+            self._queue.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS), asyncio.TaskGroup() as writers:
                 for _ in range(WRITERS):
@@ -148,8 +180,21 @@ class EventWriter:
     def _told(self, fact: NoticeTold) -> None:
         known = self._know(fact.notice)
         known.is_told, known.clients = True, fact.clients
+        if fact.notice.drains:
+            self._gate.hold()
         said = texts.told(fact.notice, fact.clients, self._deadline_unix(fact.notice))
-        self._put(fact.notice.id, self._own_node(), said, Importance.NODE)
+        self._put_kind(known, said)
+
+    def _changed(self, fact: NoticeChanged) -> None:
+        known = self._know(fact.notice)
+        if fact.notice.told and known.told_kind is not fact.notice.kind:
+            deadline_unix = self._deadline_unix(fact.notice)
+            self._put_kind(known, texts.changed(fact.notice, known.told_kind, deadline_unix))
+
+    def _put_kind(self, known: _Known, said: Said) -> None:
+        """Have it said of what kind a notice is: once for each kind, also over a restart."""
+        known.told_kind = known.view.kind
+        self._put(known.view.id, self._own_node(), said, Importance.NODE, known.view.kind)
 
     def _flush_settled(self, fact: FlushSettled) -> None:
         known = self._know(fact.notice)
@@ -159,12 +204,20 @@ class EventWriter:
         reason = texts.FLUSH_REASONS.get(fact.outcome)
         if reason is not None:
             until = max(soon, fact.notice.flush_until or soon)
-            self._gathering.add(self._own_node(), reason, fact, until)
+            if fact.outcome != "missed" or fact.client not in known.overdue:
+                self._gathering.add(self._own_node(), reason, fact, until)
             pod = self._pod(fact.cgroup) if fact.cgroup else None
             if pod is not None:
                 self._gathering.add(pod, reason, fact, soon)
         if known.clients is not None and known.settled >= known.clients:
             self._gathering.hasten(fact.notice.id, soon)
+
+    def _overdue(self, fact: FlushOverdue) -> None:
+        known = self._know(fact.notice)
+        known.overdue |= frozenset(fact.clients)
+        said = texts.overdue(fact.notice, self._clients.by_job(fact.clients))
+        names = sorted(fact.clients)
+        self._put(fact.notice.id, self._own_node(), said, Importance.NODE, "overdue", *names)
 
     def _put_flushes(self, about: ObjectRef, reason: str, facts: list[FlushSettled]) -> None:
         importance = Importance.NODE if about.kind == "Node" else Importance.POD_FLUSHED
@@ -186,7 +239,7 @@ class EventWriter:
 
     def _drained(self, fact: NodeDrained) -> None:
         self._gathering.release(fact.id)
-        if fact.outcome != "none":
+        if fact.outcome not in _NO_END:
             known = self._known.get(fact.id)
             said = texts.drained(fact, known.view if known else None)
             self._put(fact.id, self._own_node(), said, Importance.NODE, fact.outcome)
@@ -244,10 +297,15 @@ class EventWriter:
 
     async def _write_on(self) -> None:
         while True:
-            await self._see_to(await self._queue.get(), self._write)
+            await self._queue.filled()
+            await self._gate.passed()
+            if self._gate.refuses:
+                self._queue.clear()
+            elif (note := self._queue.pop()) is not None:
+                await self._see_to(note, self._write)
 
     async def _write_rest(self) -> None:
-        while (note := self._queue.pop()) is not None:
+        while not self._gate.is_unknown and (note := self._queue.pop()) is not None:
             await self._see_to(note, self._try)
 
     async def _see_to(self, note: Note, write: Callable[[Note], Awaitable[Reply]]) -> None:

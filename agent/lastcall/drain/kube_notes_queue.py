@@ -63,12 +63,16 @@ class NoteQueue:
                 return notes.popleft()
         return None
 
-    async def get(self) -> Note:
-        """Hand out the next note, once there is one."""
-        while (note := self.pop()) is None:
+    async def filled(self) -> None:
+        """Return once a note waits."""
+        while not len(self):
             self._filled.clear()
             await self._filled.wait()
-        return note
+
+    def clear(self) -> None:
+        """Drop all that waits."""
+        for notes in self._waiting.values():
+            notes.clear()
 
     def _drop(self) -> Note:
         least = next(notes for notes in reversed(self._waiting.values()) if notes)

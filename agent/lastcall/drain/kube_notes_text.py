@@ -71,6 +71,23 @@ def told(notice: NoticeView, clients: int, deadline_unix: float | None) -> Said:
     return Said(reason_of(notice), "Notify", message, is_warning=not (is_advice or notice.drill))
 
 
+def changed(notice: NoticeView, before: Kind | None, deadline_unix: float | None) -> Said:
+    """Say that a notice which was told is of another kind now; ``before`` where that is known."""
+    was = "the notice has changed" if before is None else f"before, it was {_words(before)}"
+    is_advice = notice.urgency is Urgency.SOON and notice.kind is not Kind.GPU_FAULT
+    message = _marked(notice, f"{_announced(notice, deadline_unix)}; {was}")
+    return Said(reason_of(notice), "Notify", message, is_warning=not (is_advice or notice.drill))
+
+
+def overdue(notice: NoticeView, jobs: Mapping[str, Sequence[int | None]]) -> Said:
+    """Say at the deadline which processes have not saved, by job and rank."""
+    count = sum(len(ranks) for ranks in jobs.values())
+    who = "; ".join(_job(job, ranks) for job, ranks in jobs.items())
+    have = "1 process has" if count == 1 else f"{count} processes have"
+    message = _marked(notice, f"The deadline is here, and {have} not saved: {who}")
+    return Said(CHECKPOINT_MISSED, "Checkpoint", message, is_warning=True)
+
+
 def moved(fact: PodMoved, notice: NoticeView | None, deadline_unix: float | None) -> Said:
     """Say that a pod had to leave, and why; ``notice`` is ``None`` where no more is known of it."""
     why = f"of notice {printable(fact.id)}"
@@ -173,6 +190,25 @@ def _who(facts: Sequence[FlushSettled]) -> str:
     return job if facts[0].rank is None else f"{job} (rank {facts[0].rank})"
 
 
+def _job(name: str, ranks: Sequence[int | None]) -> str:
+    job = printable(name) or ("a training process" if len(ranks) == 1 else "training processes")
+    known = sorted({rank for rank in ranks if rank is not None})
+    if not known:
+        return job if len(ranks) == 1 else f"{job} ({len(ranks)})"
+    return f"{job} ({'rank' if len(known) == 1 else 'ranks'} {_spans(known)})"
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Return whole numbers in their order, those in a row as one: ``0-7, 9``."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and spans[-1][-1] == number - 1:
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+    return ", ".join("-".join(map(str, span)) for span in spans)
+
+
 def _where(facts: Sequence[FlushSettled]) -> str:
     steps = sorted({fact.step for fact in facts if fact.step is not None})
     paths = list(dict.fromkeys(fact.path for fact in facts if fact.path))
@@ -205,7 +241,11 @@ def _processes(count: int) -> str:
 
 
 def _kind(notice: NoticeView) -> str:
-    return notice.kind.value.replace("_", " ")
+    return _words(notice.kind)
+
+
+def _words(kind: Kind) -> str:
+    return kind.value.replace("_", " ")
 
 
 def _sources(notice: NoticeView) -> str:

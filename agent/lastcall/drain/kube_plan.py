@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lastcall.drain.kube_drain_outlook import Outlook, State, View, outlook
 from lastcall.drain.kube_drain_past import NOTHING, Do, News, Past, Step
-from lastcall.drain.kube_pods import PodClass, class_of
+from lastcall.drain.kube_pods import PodClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ def plan(view: View, pasts: Mapping[str, Past]) -> Plan:
     outlooks = [outlook(pod, pasts.get(uid, NOTHING), view) for uid, pod in view.pods.items()]
     for uid, pod in view.earlier.items():
         if uid not in view.pods:
-            pod_class = class_of(pod, view.told, view.own_uid)
-            outlooks.append(Outlook(pod, pod_class, State.GONE))
+            outlooks.append(Outlook(pod, view.class_of(pod), State.GONE))
     steps = [one.step for one in outlooks if one.step is not None]
     steps.sort(key=lambda step: (step.do is not Do.MARK, -step.pod.grace_seconds))
     due = (one.look_at for one in outlooks)
-    times = [at for at in (view.aim.over_at, view.aim.end_at, *due) if at > view.now]
+    turns = (view.aim.over_at, view.aim.end_at, view.settled_at, view.remembered_until)
+    times = [at for at in (*turns, *due) if at > view.now]
     return Plan(
         outlooks=tuple(outlooks),
         steps=tuple(steps),
@@ -77,6 +77,6 @@ def _how_it_went(one: Outlook, past: Past) -> str:
 def _is_over(outlooks: list[Outlook], view: View) -> bool:
     if view.now >= view.aim.end_at:
         return True
-    if not (view.is_listed and view.is_cordoned):
+    if not (view.is_listed and view.is_cordoned and view.now >= view.settled_at):
         return False
     return all(one.state.is_off or one.state is State.STUCK for one in outlooks)

@@ -17,6 +17,9 @@ DRY_RUN = "dry run: patch nodes"
 CALLS_IN_FLIGHT = 4
 """Reviews at a time: few enough to disturb nobody, when a whole fleet starts at once."""
 
+WATCH_NODE = Right("watch", "nodes")
+"""The one right that a drain can do without: the node is read often instead."""
+
 _LIST_PODS = Right("list", "pods")
 
 _POD_READS = (Right("get", "pods"), _LIST_PODS, Right("watch", "pods"))
@@ -58,9 +61,9 @@ def needed(*, method: str, force: str, watches_node: bool = True) -> tuple[Right
             ``training`` or ``none``.
         watches_node: the own node is watched for what other controllers say about it.
     """
-    node = [Right("get", "nodes"), Right("watch", "nodes"), Right("patch", "nodes")]
+    node = [Right("get", "nodes"), WATCH_NODE, Right("patch", "nodes")]
     if not watches_node:
-        node.remove(Right("watch", "nodes"))
+        node.remove(WATCH_NODE)
     removal = []
     if method == "evict":
         removal.append(Right("create", "pods", subresource="eviction"))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lastcall.core.commands import Drain
+from lastcall.core.commands import Drain, Mark
 from lastcall.core.facts import Fact
 from lastcall.core.views import NoticeView
 from lastcall.drain.base import Attempt, Post
@@ -76,12 +76,14 @@ class KubernetesDrain:
             monotonic=monotonic,
             wall=wall,
             cordoned=self._node.tried,
+            refusal=lambda: self._node.refusal,
         )
         self._events = EventWriter(
             api=self._api,
             instance=instance,
             node=self._node.ref,
             pod=self._pods.pod_of,
+            refusal=lambda: self._node.refusal,
             wall=wall,
         )
 
@@ -104,8 +106,12 @@ class KubernetesDrain:
         """Evict the node's pods, training last; see :class:`PodDrain`."""
         self._pods.drain(order)
 
+    def mark(self, command: Mark) -> None:
+        """Mark the pods of told processes as disrupted; see :class:`PodDrain`."""
+        self._pods.mark(command)
+
     def stop(self, notice_id: str) -> None:
-        """Evict no more pods for a notice."""
+        """Evict and mark no more pods for a notice."""
         self._pods.stop(notice_id)
 
     async def marked(self, notice_id: str) -> None:
@@ -113,7 +119,8 @@ class KubernetesDrain:
         await self._pods.marked(notice_id)
 
     def note(self, fact: Fact) -> None:
-        """Have an Event written of what has become known."""
+        """Take in what has become known, and have an Event written of it."""
+        self._node.note(fact)
         self._events.note(fact)
 
     def status(self) -> Mapping[str, Any]:

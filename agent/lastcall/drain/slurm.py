@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from lastcall.core.commands import Drain
+from lastcall.core.commands import Drain, Mark
 from lastcall.core.events import DrainEnded
 from lastcall.core.facts import Fact
 from lastcall.core.views import NoticeView
@@ -179,6 +179,10 @@ class SlurmDrain:
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch(), name="slurm-jobs")
         self._mirror.hurry()
+
+    def mark(self, command: Mark) -> None:
+        """Mark nothing: no process that ends here counts as failed for it."""
+        del command
 
     def stop(self, notice_id: str) -> None:
         """Requeue no more jobs for a notice; what was asked for already cannot be taken back."""

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from lastcall.bus.system_bus import SystemBus
-from lastcall.core.commands import Drain
+from lastcall.core.commands import Drain, Mark
 from lastcall.core.events import BackendChecked, DrainEnded
 from lastcall.core.facts import Fact
 from lastcall.core.views import NoticeView
@@ -118,6 +118,10 @@ class SystemdDrain:
         )
         task = self._tasks[order.id] = asyncio.create_task(run.run(), name="systemd-drain")
         task.add_done_callback(partial(self._over, order.id, run))
+
+    def mark(self, command: Mark) -> None:
+        """Mark nothing: no process that ends here counts as failed for it."""
+        del command
 
     def stop(self, notice_id: str) -> None:
         """Stop no more units for a notice; those that were told to stop stay stopped."""

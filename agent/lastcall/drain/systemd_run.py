@@ -56,6 +56,11 @@ class Progress:
     refusal: str = ""
     outcome: str = ""
 
+    @property
+    def was_told(self) -> bool:
+        """Whether it was told to stop, or is being told."""
+        return self.told_at is not None or (self.tried_at is not None and not self.refusal)
+
 
 class UnitRun:
     """Carries out one order.
@@ -90,8 +95,8 @@ class UnitRun:
 
     @property
     def told(self) -> list[str]:
-        """The units that were told to stop."""
-        return [name for name, one in self._units.items() if one.told_at is not None]
+        """The units that were told to stop, or are being told."""
+        return [name for name, one in self._units.items() if one.was_told]
 
     def update(self, order: Drain) -> None:
         """Take up what has changed about the order."""

@@ -108,6 +108,16 @@ async def test_a_pod_that_comes_during_the_drain_leaves_too(server):
         assert work.outcomes("late") == ["evicted"]
 
 
+async def test_a_pod_whose_binding_was_under_way_at_the_cordon_leaves_too(server):
+    async with drain_at_work(server, settling_seconds=1.0) as work:
+        work.drain.drain(work.order(lead=10))
+        await asyncio.sleep(0.4)
+        server.add("pods", owned("late"))
+
+        assert (await work.ended()).outcome == "drained"
+        assert work.outcomes("late") == ["evicted"]
+
+
 async def test_daemonsets_are_never_asked_for(server):
     server.add("pods", owned("ds", owner="DaemonSet", phase="Failed"), owned("web"))
     async with drain_at_work(server) as work:
@@ -195,7 +205,8 @@ async def test_a_pod_behind_a_budget_is_asked_again_and_deleted_in_the_end(serve
         assert work.outcomes("db") == ["blocked", "forced"]
         assert work.outcomes("web") == ["evicted"]
     (deletion,) = server.asked("DELETE", "/pods/db")
-    assert deletion.at == pytest.approx(order.deadline - 0.4 - 1, abs=0.25)
+    assert deletion.at == pytest.approx(order.deadline - 0.4 - 1.36, abs=0.25)
+    assert deletion.body.get("gracePeriodSeconds") is None
     assert len(work.evictions("db")) in (2, 3, 4)
     marks = server.asked("PATCH", "/pods/db/status")
     assert len(marks) == 1

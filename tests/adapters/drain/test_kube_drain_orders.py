@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from lastcall.drain import kube_drain
+from lastcall.drain.kube_drain import DrainSettings
 from support.kube_api.faults import Fault
 from support.kube_api.objects import budget, node, pod
 from support.kube_api.server import fake_kube_api
@@ -84,6 +85,67 @@ async def test_of_two_orders_the_newer_moves_pods_and_both_end(server):
         ("real", "drained"),
     }
     assert len(work.evictions()) == 1
+
+
+async def test_a_pod_is_counted_once_however_many_notices_it_leaves_for(server):
+    server.kubelet.ends_after_seconds = 0.4
+    server.add("pods", owned("web"))
+    async with drain_at_work(server) as work:
+        work.drain.drain(work.order(lead=30, name="drill"))
+        await work.until(lambda: work.outcomes("web") == ["evicted"])
+        work.drain.drain(work.order(lead=20, name="real"))
+        await work.until(lambda: len(work.endings) == 2)
+
+        assert work.outcomes("web") == ["evicted"]
+
+
+async def test_a_blocked_pod_is_counted_once_where_its_order_is_given_again(server):
+    server.add("pods", owned("db"))
+    server.add("poddisruptionbudgets", budget("db", "db"))
+    async with drain_at_work(server) as work:
+        order = work.order(lead=60)
+        work.drain.drain(order)
+        await work.until(lambda: work.outcomes("db") == ["blocked"])
+        work.drain.stop("n-1")
+        asked = len(work.evictions())
+        work.drain.drain(order)
+        await work.until(lambda: len(work.evictions()) > asked)
+        await work.until(lambda: work.drain.status()["pods"][0]["state"] == "blocked")
+
+        assert work.outcomes("db") == ["blocked"]
+        work.drain.stop("n-1")
+
+
+async def test_of_two_orders_only_the_newer_one_counts_what_stays(server):
+    server.add("pods", owned("db"))
+    server.add("poddisruptionbudgets", budget("db", "db"))
+    async with drain_at_work(server, settings=DrainSettings(force="none")) as work:
+        work.drain.drain(work.order(lead=1, name="drill"))
+        work.drain.drain(work.order(lead=1.5, name="real"))
+        await work.until(lambda: len(work.endings) == 2)
+
+        assert work.outcomes("db") == ["blocked", "failed"]
+
+
+async def test_the_last_drain_is_shown_until_another_begins(server, monkeypatch):
+    server.add("pods", owned("db"))
+    server.add("poddisruptionbudgets", budget("db", "db"))
+    async with drain_at_work(server, settings=DrainSettings(force="none")) as work:
+        work.drain.drain(work.order(lead=1))
+        ended = await work.ended()
+        await work.until(lambda: "last_drain" in work.drain.status())
+        shown = work.drain.status()["last_drain"]
+        work.drain.drain(work.order(lead=60, name="next"))
+        assert "last_drain" not in work.drain.status()
+        work.drain.stop("next")
+
+        monkeypatch.setattr(kube_drain, "LAST_SHOWN_SECONDS", 0.05)
+        work.drain.drain(work.order(lead=0, name="third"))
+        await work.until(lambda: len(work.endings) == 2)
+        await work.until(lambda: "last_drain" not in work.drain.status())
+
+    assert (shown["id"], shown["outcome"], shown["detail"]) == ("n-1", "incomplete", ended.detail)
+    assert [(row["pod"], row["state"]) for row in shown["pods"]] == [("training/db", "blocked")]
 
 
 async def test_when_the_newer_order_is_stopped_the_older_one_goes_on(server):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from support.kube_api.faults import Fault
 from support.kube_api.objects import node, pod
@@ -85,8 +86,10 @@ async def test_marks_are_not_waited_for_longer_than_a_client_waits(server):
         hang = server.break_(Fault.HANGS, "PATCH")
         work.drain.drain(work.order(lead=60))
         began = loop.time()
-        await work.drain.marked("n-1")
+        with capture_logs() as log:
+            await work.drain.marked("n-1")
         assert 0.5 < loop.time() - began < 0.9
+        assert (log[0]["event"], log[0]["pods"]) == ("pods_not_marked_in_time", ["training/train"])
         hang.times = 0
         work.drain.stop("n-1")
 

@@ -52,6 +52,20 @@ async def test_an_answer_that_says_nothing_is_no_end(server, fault):
         assert work.outcomes("web") == ["evicted"]
 
 
+@pytest.mark.parametrize("fault", [Fault.STORE_TIMEOUT, Fault.CLOSED, Fault.THROTTLED])
+async def test_pods_that_never_left_are_counted(server, fault):
+    server.add("pods", *(owned(f"web-{i}") for i in range(7)))
+    async with drain_at_work(server) as work:
+        server.break_(fault, "POST", "/eviction")
+        server.break_(fault, "PATCH")
+        server.break_(fault, "DELETE")
+        work.drain.drain(work.order(lead=1.2))
+        ended = await work.ended()
+
+        assert ended.outcome == "failed"
+        assert {tuple(work.outcomes(f"web-{i}")) for i in range(7)} == {("failed",)}
+
+
 async def test_a_call_that_hangs_is_given_up_and_made_again(server):
     server.add("pods", owned("web"))
     async with drain_at_work(server) as work:
@@ -97,7 +111,7 @@ async def test_without_the_right_to_evict_pods_are_deleted_in_time(server):
         work.drain.drain(work.order(lead=2))
 
         assert (await work.ended()).outcome == "drained"
-        assert work.outcomes("web") == ["forced"]
+        assert work.outcomes("web") == ["blocked", "forced"]
 
 
 async def test_without_any_right_the_drain_has_failed_and_says_why(server):
@@ -107,7 +121,7 @@ async def test_without_any_right_the_drain_has_failed_and_says_why(server):
         work.drain.drain(work.order(lead=1.5))
         ended = await work.ended()
 
-        assert work.outcomes("web") == ["failed"]
+        assert work.outcomes("web") == ["blocked", "failed"]
     assert ended.outcome == "failed"
     assert "cannot" in ended.detail
     assert "training/web" in ended.detail

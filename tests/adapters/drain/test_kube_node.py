@@ -8,6 +8,7 @@ import time
 import pytest
 
 from lastcall.core.events import CordonFound, CordonLifted
+from lastcall.core.facts import NoticeEnded
 from lastcall.core.model import Kind
 from lastcall.drain.kube_events import ObjectRef
 from lastcall.drain.kube_node import call_seconds
@@ -118,12 +119,46 @@ async def test_before_anything_is_known_of_the_node_it_is_read_first(server):
 
 
 async def test_a_second_cordon_for_the_same_notice_changes_nothing(server, kept):
-    await kept.keeper.cordon(notice())
+    same = notice(deadline_unix=1_767_225_720)
+    await kept.keeper.cordon(same)
     await kept.until(lambda: kept.condition)
     version = kept.node["metadata"]["resourceVersion"]
 
-    assert (await kept.keeper.cordon(notice())).done
+    assert (await kept.keeper.cordon(same)).done
     assert kept.node["metadata"]["resourceVersion"] == version
+
+
+async def test_a_notice_that_changes_in_place_renews_all_that_is_said_of_it(server):
+    async with kept_node(server, taint=True) as kept:
+        await kept.watched()
+        await kept.keeper.cordon(notice(kind=Kind.MAINTENANCE, deadline_unix=1_767_225_780))
+        await kept.until(lambda: kept.condition)
+        before = len(patches(server))
+
+        changed = notice(kind=Kind.PREEMPTION, deadline_unix=1_767_225_720)
+        assert (await kept.keeper.cordon(changed)).done
+
+        assert (kept.marks["deadline"], kept.label) == ("2026-01-01T00:02:00Z", "preemption")
+        ours = [one for one in kept.node["spec"]["taints"] if one["key"] == "lastcall.dev/notice"]
+        assert [one["value"] for one in ours] == ["preemption"]
+        (patch,) = patches(server)[before:]
+        assert patch.body["metadata"]["resourceVersion"]
+        await kept.until(lambda: kept.condition["reason"] == "Preemption")
+        assert kept.condition["message"] == "notice n-1; the node goes at 2026-01-01T00:02:00Z"
+        assert kept.of(CordonFound) == kept.of(CordonLifted) == []
+
+
+async def test_a_cordon_that_is_lifted_while_its_marks_are_renewed_stays_lifted(server):
+    async with kept_node(server, runs=False) as kept:
+        await kept.keeper.cordon(notice())
+        kept.change(lambda found: found["spec"].pop("unschedulable"))
+
+        attempt = await kept.keeper.cordon(notice(kind=Kind.MAINTENANCE))
+
+        assert (attempt.done, attempt.foreign) == (False, False)
+        assert "stands no more" in attempt.detail
+        assert not kept.cordoned
+        await kept.until(lambda: kept.of(CordonLifted))
 
 
 async def test_a_cordon_for_another_notice_takes_the_marks_over(kept):
@@ -347,6 +382,37 @@ async def test_the_condition_says_what_the_node_is_cordoned_for(kept):
     }
 
 
+async def test_the_condition_says_that_the_notice_stands_whose_cordon_was_lifted(kept):
+    await kept.keeper.cordon(notice())
+    await kept.until(lambda: kept.condition)
+
+    kept.change(lambda found: found["spec"].pop("unschedulable"))
+    await kept.until(lambda: kept.condition["status"] == "False")
+
+    assert kept.condition["reason"] == "CordonLifted"
+    assert kept.condition["message"] == "somebody lifted the cordon; notice n-1 stands"
+
+    kept.keeper.note(NoticeEnded(notice(), "withdrawn", {}))
+    await kept.until(lambda: kept.condition["reason"] == "NoNotice")
+
+
+async def test_a_lifted_cordon_is_still_told_of_by_the_next_agent(server):
+    async with kept_node(server) as kept:
+        await kept.watched()
+        await kept.keeper.cordon(notice())
+        kept.change(lambda found: found["spec"].pop("unschedulable"))
+        await kept.until(lambda: kept.condition.get("reason") == "CordonLifted")
+
+    async with kept_node(server) as kept:
+        await kept.watched()
+        kept.change(lambda found: found["metadata"]["labels"].update(other="change"))
+        await kept.until(lambda: kept.seen[-1]["metadata"]["labels"].get("other"))
+        assert kept.condition["reason"] == "CordonLifted"
+
+        kept.keeper.note(NoticeEnded(notice(), "withdrawn", {}))
+        await kept.until(lambda: kept.condition["reason"] == "NoNotice")
+
+
 async def test_a_condition_that_cannot_be_set_is_only_said(server, kept):
     server.denied.add("patch nodes/status")
 
@@ -363,8 +429,8 @@ async def test_a_condition_that_cannot_be_set_is_only_said(server, kept):
 @pytest.fixture
 def patient(monkeypatch):
     """Let whatever waits for the cordon wait for longer than any test."""
-    monkeypatch.setattr("lastcall.drain.kube_node.BEGIN_SECONDS", 600.0)
-    monkeypatch.setattr("lastcall.drain.kube_node.TRIED_SECONDS", 600.0)
+    monkeypatch.setattr("lastcall.drain.kube_node_tries.BEGIN_SECONDS", 600.0)
+    monkeypatch.setattr("lastcall.drain.kube_node_tries.TRIED_SECONDS", 600.0)
 
 
 async def test_what_is_to_come_after_the_cordon_waits_for_its_end(patient, kept):
@@ -379,7 +445,7 @@ async def test_what_is_to_come_after_the_cordon_waits_for_its_end(patient, kept)
 
 
 async def test_it_does_not_wait_for_ever_for_a_cordon_that_hangs(server, kept, monkeypatch):
-    monkeypatch.setattr("lastcall.drain.kube_node.TRIED_SECONDS", 0.1)
+    monkeypatch.setattr("lastcall.drain.kube_node_tries.TRIED_SECONDS", 0.1)
     server.break_(Fault.HANGS, "PATCH")
     cordoning = asyncio.create_task(kept.keeper.cordon(notice()))
     await server.has_been_asked("PATCH", times=2)
@@ -392,8 +458,8 @@ async def test_it_does_not_wait_for_ever_for_a_cordon_that_hangs(server, kept, m
 
 
 async def test_it_does_not_wait_for_ever_for_a_cordon_that_is_not_begun(kept, monkeypatch):
-    monkeypatch.setattr("lastcall.drain.kube_node.BEGIN_SECONDS", 0.05)
-    monkeypatch.setattr("lastcall.drain.kube_node.TRIED_SECONDS", 600.0)
+    monkeypatch.setattr("lastcall.drain.kube_node_tries.BEGIN_SECONDS", 0.05)
+    monkeypatch.setattr("lastcall.drain.kube_node_tries.TRIED_SECONDS", 600.0)
 
     await kept.keeper.tried("n-1")
 

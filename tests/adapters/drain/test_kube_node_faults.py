@@ -181,6 +181,24 @@ async def test_an_admission_policy_that_denies_it_is_named(server, kept):
     assert "no changes on Fridays" in attempt.detail
 
 
+async def test_a_cordon_whose_fate_stays_open_is_said_with_what_was_asked(server, kept):
+    server.break_(Fault.CLOSED, path_part=PATH)
+
+    attempt = await kept.keeper.cordon(notice(ends_in=1.0))
+
+    path = "/api/v1/nodes/node-a: the connection was closed with no answer"
+    assert attempt.detail == f"the cordon was not written: PATCH {path}; then GET {path}"
+
+
+async def test_a_patch_that_is_refused_is_said_to_be_the_cordon(server, kept):
+    server.denied.add("patch nodes")
+
+    attempt = await kept.keeper.cordon(notice())
+
+    assert attempt.detail.startswith("the cordon was not written: ")
+    assert "; then" not in attempt.detail
+
+
 async def test_credentials_that_are_refused_are_said(server, kept):
     server.tokens.clear()
 
@@ -244,9 +262,21 @@ async def test_credentials_of_another_node_are_said_once_and_nothing_is_tried(se
             assert "NODE_NAME" in attempt.detail
         await kept.keeper.tried("n-1")
 
-        assert kept.health == BackendChecked(up=True, detail=attempt.detail)
+        assert kept.health == BackendChecked(up=False, detail=attempt.detail)
         assert kept.unseen == [attempt.detail]
+        assert kept.keeper.refusal == attempt.detail
         assert len(server.log) == before == 1
+
+
+async def test_whether_anything_may_be_done_is_open_until_the_server_says_who_asks(server):
+    server.break_(Fault.STORE_TIMEOUT, path_part="selfsubjectreviews")
+    async with kept_node(server) as kept:
+        await kept.until(lambda: kept.health and not kept.health.up)
+        assert kept.keeper.refusal is None
+
+        server.troubles.clear()
+        await kept.until(lambda: kept.keeper.refusal is not None)
+        assert kept.keeper.refusal == ""
 
 
 async def test_before_it_is_known_whose_node_it_is_nothing_is_written(server):
@@ -279,11 +309,13 @@ async def test_a_node_that_does_not_exist_is_named_with_the_remedy(server):
 
         assert not attempt.done
         assert 'no node named "ip-10-0-0-1"; set node_name' in attempt.detail
-        assert kept.health.up
+        assert not kept.health.up
         assert attempt.detail in kept.unseen
+        assert kept.keeper.refusal == ""
 
         server.add("nodes", node("ip-10-0-0-1"))
         assert (await kept.keeper.cordon(notice())).done
+        await kept.until(lambda: kept.health.up)
 
 
 async def test_a_policy_that_pins_the_agent_to_its_node_lets_it_cordon_it(server):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastcall.core.commands import Cordon, Drain, StopDrain, Uncordon
-from lastcall.core.cordon import CORDON_AGAIN_SECONDS, GIVE_BACK_AGAIN_SECONDS
+from lastcall.core.cordon import CORDON_AGAIN_SECONDS, FOUND_SECONDS, GIVE_BACK_AGAIN_SECONDS
 from lastcall.core.events import (
     CordonEnded,
     CordonFound,
@@ -14,7 +14,7 @@ from lastcall.core.events import (
     Started,
     UncordonEnded,
 )
-from lastcall.core.facts import Cordoned, CordonLost, Overruled
+from lastcall.core.facts import Cordoned, CordonLost, NodeDrained, Overruled
 from lastcall.core.turn import Settings
 from support.happenings import SCHEDULED, SPOT, drill, scheduled, spot
 from support.story import Story, a_node
@@ -60,11 +60,14 @@ def test_a_cordon_that_could_not_be_had_is_tried_again_for_as_long_as_it_is_want
     story = a_node()
     story.at(0, SPOT.shows(spot(ends_at=120)))
     name = story.notice().id
-    for attempt in range(1, 5):
-        failed = attempt * 5
-        assert story.at(failed, CordonEnded(name, cordoned=False, detail="503")) != []
-        assert story.at(failed + CORDON_AGAIN_SECONDS - 0.1).commands(Cordon) == []
-        assert story.at(failed + CORDON_AGAIN_SECONDS).command(Cordon).notice.id == name
+    failed = 0.0
+    for pause in (*CORDON_AGAIN_SECONDS, CORDON_AGAIN_SECONDS[-1]):
+        failed += 1
+        story.at(failed, CordonEnded(name, cordoned=False, detail="503"))
+        assert story.at(failed + pause - 0.1).commands(Cordon) == []
+        failed += pause
+        assert story.at(failed).command(Cordon).notice.id == name
+    assert len(story.decided.facts(Cordoned)) == 1, "the same trouble again is no news"
 
     story.at(30, SPOT.shows(), SPOT.shows(), SPOT.shows())
 
@@ -140,6 +143,19 @@ def test_a_cordon_of_a_lost_journal_is_given_back_once_every_provider_has_answer
     assert story.node.cordoned_for is None
 
 
+def test_a_cordon_of_a_lost_journal_waits_for_every_path_that_may_have_asked_for_it() -> None:
+    story = Story()
+    name = found_by(story, 0)
+    story.at(1, ProvidersFound(("aws",), "configured"), SourcePolled("aws", "ok", "scheduled"))
+    assert story.at(FOUND_SECONDS - 0.1).commands(Uncordon) == []
+    story.at(FOUND_SECONDS - 0.05, SourcePolled("aws", "timeout", "spot"))
+    assert story.at(FOUND_SECONDS + 60).commands(Uncordon) == []
+
+    decided = story.at(FOUND_SECONDS + 61, SourcePolled("aws", "ok", "spot"))
+
+    assert decided.command(Uncordon).id == name
+
+
 def test_a_cordon_of_a_lost_journal_stays_while_its_notice_is_seen_anew() -> None:
     story = Story()
     found_by(story, 0)
@@ -186,6 +202,53 @@ def test_a_cordon_that_is_gone_though_nobody_lifted_it_is_made_again() -> None:
     assert decided.fact(CordonLost).id == name
     assert decided.command(Cordon).notice.id == name
     assert story.at(3, CordonMissing("at the first look")).commands(Cordon) == []
+
+
+def test_a_deadline_or_a_kind_that_changes_is_written_on_the_node_anew() -> None:
+    story = a_node()
+    story.at(0, SCHEDULED.shows(scheduled(starts_at=600)))
+    name = story.notice().id
+    story.at(1, CordonEnded(name, cordoned=True))
+    assert story.at(2, SCHEDULED.shows(scheduled(starts_at=600.5))).commands(Cordon) == []
+
+    renewed = story.at(3, SCHEDULED.shows(scheduled(starts_at=500))).command(Cordon)
+    assert (renewed.notice.id, renewed.notice.deadline) == (name, 500)
+    story.at(4, CordonEnded(name, cordoned=True))
+
+    sooner = story.at(5, SPOT.shows(spot(ends_at=125))).command(Cordon)
+    assert (sooner.notice.id, sooner.notice.kind, sooner.notice.deadline) == (
+        name,
+        "preemption",
+        125,
+    )
+
+
+def test_a_cordon_that_was_lifted_for_less_than_the_machines_end_is_made_again_for_that() -> None:
+    story = a_node()
+    story.at(0, SCHEDULED.shows(scheduled(starts_at=600)))
+    name = story.notice().id
+    story.at(1, CordonEnded(name, cordoned=True))
+    story.at(2, CordonLifted(name, "kubectl"))
+
+    decided = story.at(3, SPOT.shows(spot(ends_at=123)))
+
+    assert decided.command(Cordon).notice.id == name
+    assert decided.command(Drain).id == name
+
+
+def test_a_drain_that_is_stopped_is_made_known() -> None:
+    story = a_node()
+    story.at(0, SCHEDULED.shows(scheduled(starts_at=600)))
+    name = story.notice().id
+    story.at(1, CordonEnded(name, cordoned=True))
+
+    lifted = story.at(5, CordonLifted(name, "kubectl")).fact(NodeDrained)
+    assert (lifted.outcome, lifted.seconds) == ("stopped", 5)
+
+    other = a_node()
+    other.at(0, SPOT.shows(spot(ends_at=120)))
+    withdrawn = other.at(2, SPOT.shows(), SPOT.shows(), SPOT.shows()).fact(NodeDrained)
+    assert withdrawn.detail == "its notice stands no more"
 
 
 def test_who_lifts_the_cordon_stops_a_drain_but_none_of_a_machine_that_goes() -> None:

@@ -18,6 +18,7 @@ from lastcall.core.commands import (
     Cordon,
     Drain,
     Greet,
+    Mark,
     Refuse,
     StopDrain,
     Tell,
@@ -93,20 +94,23 @@ class Checked(Story):
             outcomes = {f.outcome for f in self.node.notices[command.id].flushes.values()}
             assert outcomes <= {Outcome.IN_TIME, Outcome.LATE, Outcome.IGNORED}
         if not self.machine.settings.acts:
-            acts = (Cordon, Uncordon, Drain, StopDrain, Acknowledge)
+            acts = (Cordon, Uncordon, Drain, Mark, StopDrain, Acknowledge)
             assert not any(isinstance(command, acts) for command in decided)
 
     def _check_orders(self, before: Node, decided: Decided) -> None:
         """An order is given exactly where it differs from the one that held."""
         held, holds = (orders(node, self.machine.settings) for node in (before, self.node))
-        given = {order.id: order for order in decided.commands(Drain)}
+        given = {order.id: order for order in (*decided.commands(Drain), *decided.commands(Mark))}
         changed = {name for name, order in holds.items() if order != held.get(name)}
         assert changed <= given.keys()
         assert all(holds[name] == order for name, order in given.items())
-        assert {command.id for command in decided.commands(StopDrain)} <= held.keys() - holds.keys()
+        for command in decided.commands(StopDrain):
+            assert command.id in held
+            assert not isinstance(holds.get(command.id), Drain)
         for order in holds.values():
-            assert order.waiting <= order.training
-            assert order.began_at <= order.flush_until or order.deadline < order.began_at
+            if isinstance(order, Drain):
+                assert order.waiting <= order.training
+                assert order.began_at <= order.flush_until or order.deadline < order.began_at
 
     def _check_called_off(self, before: Node, notice: Notice, decided: Decided) -> None:
         had_been_told = before.notices.get(notice.id, notice).told_at is not None
@@ -147,7 +151,7 @@ def named(command: Command) -> Iterator[str]:
     """Yield the ids of the notices that a command is about."""
     if isinstance(command, (Tell, Cordon)):
         yield command.notice.id
-    elif isinstance(command, (CallOff, Uncordon, Acknowledge, Drain, StopDrain)):
+    elif isinstance(command, (CallOff, Uncordon, Acknowledge, Drain, Mark, StopDrain)):
         yield command.id
     elif isinstance(command, Greet):
         yield from (notice.id for notice in command.notices)

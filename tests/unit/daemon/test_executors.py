@@ -28,7 +28,9 @@ class Doors:
             confirm=self.confirm,
         )
         disk: Any = SimpleNamespace(durable=self.durable)
-        scheduler: Any = SimpleNamespace(drain=None, marked=self.marked, cordon=self.cordon)
+        scheduler: Any = SimpleNamespace(
+            drain=None, mark=None, marked=self.marked, cordon=self.cordon
+        )
         nothing: Any = None
         self.posted: list[Event] = []
         self.executors = Executors(

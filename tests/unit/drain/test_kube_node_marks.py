@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from lastcall.drain.kube_node_condition import (
     camel_case,
     find_condition,
     interruption_condition,
+    lifted_notice,
     node_condition,
 )
 from lastcall.drain.kube_node_marks import (
@@ -91,6 +93,39 @@ def test_a_second_cordon_for_the_same_notice_writes_nothing():
 
 def test_a_taint_that_is_missing_is_added_to_a_cordon_that_stands():
     assert cordon_step(cordoned(WANTED), TAINTING).patch is not None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"kind": "maintenance"}, {"deadline": "2026-01-01T00:05:00Z"}, {"boot_id": "boot-2"}],
+)
+def test_what_the_marks_say_is_renewed_where_the_notice_has_changed(changes):
+    before = cordoned(TAINTING, NOT_READY)
+    later = replace(TAINTING, **changes)
+
+    after = with_patch(before, cordon_step(before, later).patch)
+
+    assert marks_of(after) == marks_of(cordoned(later))
+    assert after["spec"]["taints"] == [NOT_READY, {**OURS, "value": later.kind}]
+    assert cordon_step(after, later).patch is None
+
+
+def test_a_deadline_that_is_not_known_any_more_is_taken_out():
+    before = cordoned()
+
+    after = with_patch(before, cordon_step(before, replace(WANTED, deadline="")).patch)
+
+    assert "lastcall.dev/deadline" not in after["metadata"]["annotations"]
+
+
+def test_a_taint_of_another_kind_is_replaced():
+    other = {**OURS, "value": "maintenance"}
+    before = cordoned(TAINTING)
+    before["spec"]["taints"] = [other, NOT_READY]
+
+    after = with_patch(before, cordon_step(before, TAINTING).patch)
+
+    assert after["spec"]["taints"] == [NOT_READY, OURS]
 
 
 def test_a_cordon_for_another_notice_takes_the_marks_over():
@@ -353,6 +388,49 @@ def test_the_condition_is_taken_back_with_the_cordon():
     assert wanted is not None
     assert (wanted["status"], wanted["reason"]) == ("False", "NoNotice")
     assert interruption_condition(standing(node("node-a"), wanted), AT + 120) is None
+
+
+def test_the_condition_says_that_a_notice_stands_whose_cordon_was_lifted():
+    found = standing(node("node-a"), interruption_condition(cordoned(), AT))
+
+    wanted = interruption_condition(found, AT + 60, "n-1")
+
+    assert wanted is not None
+    assert (wanted["status"], wanted["reason"]) == ("False", "CordonLifted")
+    assert wanted["message"] == "somebody lifted the cordon; notice n-1 stands"
+    after = standing(node("node-a"), wanted)
+    assert lifted_notice(after) == "n-1"
+    assert interruption_condition(after, AT + 120, "n-1") is None
+
+
+def test_it_says_no_longer_so_once_the_notice_has_ended():
+    lifted = interruption_condition(node("node-a"), AT, "n-1")
+    found = standing(node("node-a"), lifted)
+
+    wanted = interruption_condition(found, AT + 60)
+
+    assert wanted is not None
+    assert (wanted["status"], wanted["reason"]) == ("False", "NoNotice")
+    assert wanted["lastTransitionTime"] == time_text(AT)
+
+
+def test_a_cordon_made_again_is_what_counts():
+    found = standing(cordoned(), interruption_condition(node("node-a"), AT, "n-1"))
+
+    wanted = interruption_condition(found, AT + 60, "n-1")
+
+    assert wanted is not None
+    assert wanted["status"] == "True"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [{}, {"reason": "NoNotice", "message": "no notice stands"}, {"reason": "CordonLifted"}],
+)
+def test_other_conditions_name_no_notice(condition):
+    found = standing(node("node-a"), {"type": "InterruptionNotice", **condition})
+
+    assert lifted_notice(found) == ""
 
 
 def test_a_node_that_never_had_a_notice_gets_no_condition():

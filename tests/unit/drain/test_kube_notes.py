@@ -8,19 +8,22 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from lastcall.core.facts import NoticeChanged, NoticeSeen
-from lastcall.core.model import DeadlineQuality
+from lastcall.core.facts import Cordoned, NoticeChanged, NoticeSeen, NoticeTold
+from lastcall.core.model import DeadlineQuality, Kind
 from lastcall.drain.kube_events import ObjectRef
 from lastcall.drain.kube_notes import QUEUE_LIMIT, WRITERS
+from lastcall.drain.kube_notes_gate import CORDON_FIRST_SECONDS
 from lastcall.drain.kube_reply import Outcome, Reply
 from support.kube_notes import (
     NODE,
     POD,
     StandInApi,
+    came,
     drained,
     ended,
     moved,
     notice,
+    overdue,
     running,
     settled,
     told,
@@ -92,6 +95,33 @@ async def test_an_evicted_pod_is_told_the_deadline_that_holds_now(api):
     assert "at 2023-11-14T22:16:20Z" in api.said[-1][2]
 
 
+async def test_a_notice_that_becomes_another_kind_is_written_again_under_another_name(api):
+    maintenance = notice(kind=Kind.MAINTENANCE, told=True)
+    await heard(api, NoticeTold(maintenance, 8), NoticeChanged(notice(told=True)))
+
+    first, second = (text for _, _, text in api.calls)
+    assert second.reason == "PreemptionNotice"
+    assert second.message.startswith("aws announced preemption (terminate) at 2023-11-14T22:15:20Z")
+    assert second.message.endswith("; before, it was maintenance")
+    assert second.name != first.name
+
+
+@pytest.mark.parametrize(
+    "changed", [notice(deadline=60.0, told=True), notice(kind=Kind.MAINTENANCE, told=False)]
+)
+async def test_any_other_change_of_a_notice_has_no_event(api, changed):
+    await heard(api, told(8), NoticeChanged(changed))
+
+    assert len(api.calls) == 1
+
+
+async def test_after_a_restart_a_change_of_the_same_kind_has_the_first_events_name(api):
+    await heard(api, told(8))
+    await heard(api, NoticeChanged(notice(sources=("aws", "node"), told=True)))
+
+    assert len({text.name for _, _, text in api.calls}) == 1
+
+
 @pytest.mark.parametrize("outcome", ["blocked", "gone", "failed"])
 async def test_a_pod_that_was_not_moved_has_no_event(api, outcome):
     assert await heard(api, moved(outcome)) == []
@@ -114,8 +144,9 @@ async def test_the_end_of_the_drain_is_written_on_the_node(api, outcome, is_warn
     assert (about, text.reason, text.is_warning) == (NODE, "NodeDrained", is_warning)
 
 
-async def test_a_node_with_nothing_to_drain_is_not_said_to_be_drained(api):
-    assert await heard(api, drained("none")) == []
+@pytest.mark.parametrize("outcome", ["none", "stopped"])
+async def test_a_drain_that_moved_nothing_or_was_broken_off_is_not_said_to_have_ended(api, outcome):
+    assert await heard(api, drained(outcome)) == []
 
 
 @pytest.mark.parametrize("ending", ["withdrawn", "completed"])
@@ -166,6 +197,47 @@ async def test_a_missed_checkpoint_is_a_warning_on_both(api):
 
     assert sorted(reasons(api)[1:]) == [("Node", "CheckpointMissed"), ("Pod", "CheckpointMissed")]
     assert [text.is_warning for _, _, text in api.calls[1:]] == [True, True]
+
+
+async def test_who_has_not_saved_is_named_on_the_node_at_the_deadline(api):
+    writer = writer_of(api)
+    async with running(writer):
+        for fact in (*map(came, range(4)), told(4), settled(3, cgroup="")):
+            writer.note(fact)
+        await asyncio.sleep(120.0)
+        writer.note(overdue(0, 1, 2))
+        await asyncio.sleep(1.0)
+
+    at, about, text = api.calls[-1]
+    assert (at, about, text.reason, text.is_warning) == (120.0, NODE, "CheckpointMissed", True)
+    assert text.message == (
+        "The deadline is here, and 3 processes have not saved: llama (ranks 0-2)"
+    )
+
+
+async def test_what_was_said_at_the_deadline_is_not_said_of_the_node_again(api):
+    missed = [settled(rank, outcome="missed") for rank in range(2)]
+    await heard(api, came(0), came(1), told(2), overdue(0, 1), *missed, ended("passed"))
+
+    assert sorted(reasons(api)[1:]) == [("Node", "CheckpointMissed"), ("Pod", "CheckpointMissed")]
+
+
+async def test_a_flush_that_ends_late_or_otherwise_after_it_is_still_written(api):
+    late, failed = settled(0, outcome="late", cgroup=""), settled(1, outcome="failed", cgroup="")
+    await heard(api, told(2), overdue(0, 1), late, failed)
+
+    assert sorted(reason for _, reason in reasons(api)[1:]) == [
+        "CheckpointFlushed",
+        "CheckpointMissed",
+        "CheckpointMissed",
+    ]
+
+
+async def test_the_deadline_told_again_after_a_restart_has_the_same_name(api):
+    await heard(api, came(0), overdue(0, 1))
+    await heard(api, overdue(1, 0))
+
+    assert len({text.name for _, _, text in api.calls}) == 1
 
 
 @pytest.mark.parametrize("outcome", ["ignored", "withdrawn"])
@@ -254,6 +326,78 @@ async def test_the_process_of_no_pod_is_written_of_on_the_node_alone(api):
     await heard(api, told(1), settled(cgroup="/system.slice/train.service"))
 
     assert reasons(api)[1:] == [("Node", "CheckpointFlushed")]
+
+
+# --- what comes first, and what is not written at all ----------------------------------------
+
+
+async def test_the_first_event_of_a_notice_waits_for_the_cordon(api):
+    writer = writer_of(api)
+    async with running(writer):
+        writer.note(told(8, drains=True))
+        await asyncio.sleep(0.1)
+        assert api.calls == []
+        writer.note(Cordoned(notice().id, cordoned=False, detail="refused"))
+        await asyncio.sleep(1.0)
+
+    assert [at for at, _, _ in api.calls] == [0.1]
+
+
+async def test_it_does_not_wait_for_long_for_a_cordon_that_is_not_tried(api):
+    await heard(api, told(8, drains=True))
+
+    assert [at for at, _, _ in api.calls] == [CORDON_FIRST_SECONDS]
+
+
+async def test_a_second_notice_waits_for_its_own_cordon(api):
+    writer = writer_of(api)
+    async with running(writer):
+        writer.note(Cordoned("n-0", cordoned=True, detail=""))
+        writer.note(told(8, drains=True))
+        await asyncio.sleep(1.0)
+
+    assert [at for at, _, _ in api.calls] == [CORDON_FIRST_SECONDS]
+
+
+async def test_about_a_node_that_is_not_ours_nothing_is_written(api):
+    writer = writer_of(api, refusal=lambda: "this token is bound to node node-b")
+    with capture_logs() as log:
+        async with running(writer):
+            for fact in (told(1), settled(), moved(), drained()):
+                writer.note(fact)
+            await asyncio.sleep(5.0)
+        writer.note(ended("withdrawn"))
+        await writer.close()
+
+    assert api.calls == []
+    assert log == []
+
+
+@pytest.mark.parametrize(("found", "written"), [("", 1), ("another node's", 0)])
+async def test_until_it_is_known_whether_it_is_ours_events_are_held(api, found, written):
+    refusals = [None]
+    writer = writer_of(api, refusal=lambda: refusals[-1])
+    async with running(writer):
+        writer.note(told())
+        await asyncio.sleep(60.0)
+        assert api.calls == []
+        refusals.append(found)
+        await asyncio.sleep(1.0)
+
+    assert len(api.calls) == written
+
+
+async def test_what_is_held_is_bounded_and_counted_at_the_end(api):
+    writer = writer_of(api, refusal=lambda: None)
+    with capture_logs() as log:
+        async with running(writer):
+            for number in range(QUEUE_LIMIT + 5):
+                writer.note(moved(pod=f"web/web-{number}", uid=f"u-{number}"))
+            await asyncio.sleep(1.0)
+        await writer.close()
+
+    assert api.calls == []
+    assert log[-1]["events"] == QUEUE_LIMIT + 5
 
 
 # --- how it is written -----------------------------------------------------------------------

@@ -53,13 +53,26 @@ def test_a_queue_full_of_more_important_ones_drops_the_new_one():
 
 
 @pytest.mark.looptime
-async def test_whoever_waits_gets_the_next_one():
+async def test_all_who_wait_are_told_when_a_note_is_there():
     queue = NoteQueue(limit=2)
-    waiting = [asyncio.create_task(queue.get()) for _ in range(2)]
+    waiting = [asyncio.create_task(queue.filled()) for _ in range(2)]
     await asyncio.sleep(1.0)
+    assert not any(one.done() for one in waiting)
 
     queue.put(note("a"))
-    queue.put(note("b"))
 
-    got = await asyncio.gather(*waiting)
-    assert {one.text.name for one in got} == {"a", "b"}
+    await asyncio.gather(*waiting)
+    assert names(queue) == ["a"]
+
+
+@pytest.mark.looptime
+async def test_after_all_was_dropped_whoever_waits_waits_on():
+    queue = NoteQueue(limit=2)
+    queue.put(note("a"))
+    queue.clear()
+    waiting = asyncio.create_task(queue.filled())
+    await asyncio.sleep(1.0)
+
+    assert not waiting.done()
+    queue.put(note("b"))
+    await waiting

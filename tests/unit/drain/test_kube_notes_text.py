@@ -81,12 +81,26 @@ def test_a_drill_is_marked_everywhere_and_its_notice_is_no_warning():
         texts.told(drill, 2, AT_120),
         texts.moved(moved(), drill, AT_120),
         texts.flushed(texts.CHECKPOINT_MISSED, [settled(outcome="missed", notice=drill)]),
+        texts.changed(drill, None, AT_120),
+        texts.overdue(drill, {"llama": [0]}),
         texts.drained(drained(), drill),
         texts.withdrawn(ended("withdrawn", drill=True)),
     ]
 
     assert [one.message for one in said if not one.message.startswith("Drill: ")] == []
     assert said[0].is_warning is False
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [(Kind.GPU_FAULT, "before, it was gpu fault"), (None, "the notice has changed")],
+)
+def test_a_notice_of_another_kind_says_what_it_was(before, words):
+    said = texts.changed(notice(), before, AT_120)
+
+    assert (said.reason, said.is_warning) == ("PreemptionNotice", True)
+    assert said.message.startswith("aws announced preemption (terminate) at 2023-11-14T22:15:20Z")
+    assert said.message.endswith(f"; {words}")
 
 
 @pytest.mark.parametrize(
@@ -211,6 +225,27 @@ def test_a_missed_checkpoint_says_why(outcome, message):
     said = texts.flushed(texts.CHECKPOINT_MISSED, [fact])
 
     assert (said.reason, said.message, said.is_warning) == ("CheckpointMissed", message, True)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "words"),
+    [
+        ({"llama": [3]}, "1 process has not saved: llama (rank 3)"),
+        (
+            {"llama": [7, 0, 1, 2, 9], "bert": [0]},
+            "6 processes have not saved: llama (ranks 0-2, 7, 9); bert (rank 0)",
+        ),
+        ({"llama": [None]}, "1 process has not saved: llama"),
+        ({"llama": [None, None]}, "2 processes have not saved: llama (2)"),
+        ({"": [None]}, "1 process has not saved: a training process"),
+        ({"": [None, None]}, "2 processes have not saved: training processes (2)"),
+    ],
+)
+def test_whoever_has_not_saved_at_the_deadline_is_named(jobs, words):
+    said = texts.overdue(notice(), jobs)
+
+    assert (said.reason, said.is_warning) == ("CheckpointMissed", True)
+    assert said.message == f"The deadline is here, and {words}"
 
 
 def test_the_most_frequent_cause_is_named_for_many_ranks():

@@ -8,6 +8,7 @@ import pytest
 
 from lastcall.drain.kube_drain_aim import DrainSettings, aim_of
 from lastcall.drain.kube_drain_past import Do
+from lastcall.drain.kube_pods import PodClass
 from support.drain_course import (
     BEGAN_AT,
     BLOCKED,
@@ -59,12 +60,35 @@ def test_a_call_takes_at_most_a_quarter_of_what_is_left(left, seconds):
 # --- what leaves, and what does not ----------------------------------------------------------
 
 
-def test_a_node_with_nothing_to_move_is_drained_at_once():
-    course = Course(a_pod("ds", owner="DaemonSet"), a_pod("job", is_finished=True))
+@pytest.mark.parametrize(("lead", "seconds"), [(120, 1), (5, 0.45), (0, 0)])
+def test_a_node_with_nothing_to_move_is_drained_as_soon_as_nothing_more_can_come(lead, seconds):
+    course = Course(
+        a_pod("ds", owner="DaemonSet"), a_pod("job", is_finished=True), order=an_order(lead=lead)
+    )
 
     assert course.run().outcome == "drained"
-    assert course.ended_after == 0
+    assert course.ended_after == pytest.approx(seconds)
     assert course.calls == []
+
+
+def test_a_pod_that_was_given_to_the_node_just_before_the_cordon_is_moved():
+    course = Course(cordoned_after=0.2)
+    late = a_pod("late")
+    course.at(0.9, lambda: course.pods.update({late.uid: late}))
+
+    assert course.run().outcome == "drained"
+    assert course.told("late") == ["evicted"]
+
+
+@pytest.mark.parametrize("grace", [5, 30, 60])
+@pytest.mark.parametrize("late", [0.0, 0.45])
+def test_at_its_last_moment_a_pod_is_given_all_of_its_own_time(grace, late):
+    aim = aim_of(an_order())
+
+    asked_at = aim.due_at(PodClass.TRAINING, grace, waits=None) + late
+
+    assert aim.grace_to_send(grace, asked_at) is None
+    assert aim.grace_to_send(grace, aim.escalate_at(grace) + late) is None
 
 
 def test_ordinary_pods_are_all_asked_at_once_with_their_own_time_to_end():
@@ -195,7 +219,7 @@ def test_an_empty_node_is_not_called_drained_before_the_cordon():
     course = Course(cordoned_after=2)
 
     course.run()
-    assert course.ended_after == 2
+    assert course.ended_after == 3
 
 
 # --- pods that end already -------------------------------------------------------------------
@@ -295,7 +319,7 @@ def test_a_deadline_that_moves_away_gives_the_pods_more_time():
     course.at(30, lambda: setattr(course, "order", an_order(lead=300)))
     course.run()
 
-    assert [call.at for call in course.made(Do.EVICT)] == [235]
+    assert [call.at for call in course.made(Do.EVICT)] == [234.5]
 
 
 def test_the_pods_with_the_longest_way_to_go_are_asked_first():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lastcall.drain.kube_drain_aim import DrainSettings
 from lastcall.drain.kube_drain_past import Do
-from lastcall.drain.kube_pods import Disruption
+from lastcall.drain.kube_pods import MARK_REASON, Disruption
 from support.drain_course import (
     BEGAN_AT,
     BLOCKED,
@@ -55,7 +56,7 @@ def test_a_pod_of_several_containers_waits_for_all_their_flushes():
     assert [call.at for call in course.made(Do.EVICT)] == [50]
 
 
-@pytest.mark.parametrize(("grace", "at", "sent"), [(30, 110, 5), (600, 110, 5), (4, 111, None)])
+@pytest.mark.parametrize(("grace", "at", "sent"), [(30, 110, 5), (600, 110, 5), (4, 110.5, None)])
 def test_a_flush_that_is_never_over_is_waited_for_until_its_time_is_up(grace, at, sent):
     course = Course(told(grace_seconds=grace), order=an_order(waiting=[GROUP]), takes=600)
     course.run()
@@ -68,7 +69,7 @@ def test_training_that_nobody_told_goes_when_only_the_time_it_needs_is_left():
     course = Course(trainer(grace_seconds=60))
     course.run()
 
-    assert [(call.at, call.grace) for call in course.made(Do.EVICT)] == [(55, None)]
+    assert [(call.at, call.grace) for call in course.made(Do.EVICT)] == [(54.5, None)]
 
 
 def test_training_that_nobody_told_and_that_needs_more_than_there_is_goes_at_once():
@@ -94,8 +95,8 @@ def test_a_last_moment_behind_a_budget_is_forced_at_once():
     assert course.run().outcome == "drained"
     assert [(call.do, call.at) for call in course.calls] == [
         (Do.MARK, 0),
-        (Do.EVICT, 85),
-        (Do.DELETE, 85),
+        (Do.EVICT, 84.5),
+        (Do.DELETE, 84.5),
     ]
 
 
@@ -124,7 +125,74 @@ def test_what_a_pod_calls_its_inner_groups_says_nothing_of_other_pods():
     assert [call.at for call in course.made(Do.EVICT, "train-0")] == [110]
 
 
+# --- pods that bear our mark already ---------------------------------------------------------
+
+
+MARKED = Disruption(MARK_REASON, BEGAN_AT - 20)
+
+
+def test_a_pod_that_we_have_marked_is_given_time_to_say_that_it_still_flushes():
+    course = Course(told(disruption=MARKED), a_pod("web"))
+    course.at(2, lambda: setattr(course, "order", an_order(waiting=[GROUP])))
+    course.at(40, lambda: setattr(course, "order", an_order(training=[GROUP])))
+
+    assert course.run().outcome == "drained"
+    assert [call.at for call in course.made(Do.EVICT, "web")] == [0]
+    assert [call.at for call in course.made(Do.EVICT, "train-0")] == [40]
+
+
+@pytest.mark.parametrize(("grace", "at"), [(30, 84.5), (600, 10)])
+def test_a_pod_that_we_have_marked_and_in_which_nobody_speaks_trains_all_the_same(grace, at):
+    course = Course(a_pod("train", disruption=MARKED, grace_seconds=grace))
+    course.run()
+
+    assert [call.at for call in course.made(Do.EVICT)] == [at]
+
+
+def test_with_little_time_left_nobody_is_waited_for_beyond_the_time_of_flushes():
+    course = Course(a_pod("train", disruption=MARKED), order=an_order(lead=9))
+    course.run()
+
+    assert [call.at for call in course.made(Do.EVICT)] == [6]
+
+
+def test_a_mark_that_comes_with_its_deletion_makes_no_training_of_a_pod():
+    replies = iter([UNKNOWN])
+    course = Course(
+        a_pod("web"),
+        settings=DrainSettings(method="delete"),
+        answers=lambda s, a: next(replies, OK),
+    )
+    course.at(0.1, lambda: course.change("web", disruption=Disruption(MARK_REASON, BEGAN_AT)))
+    course.run()
+
+    assert [call.at for call in course.made(Do.DELETE)] == [0, pytest.approx(0.28, abs=0.05)]
+
+
 # --- marks -----------------------------------------------------------------------------------
+
+
+def test_a_told_pod_that_opts_out_is_marked_and_left():
+    order = an_order(waiting=[GROUP])
+    slow = trainer("slow", grace_seconds=1)
+    course = Course(told(opts_out=True), a_pod("db", opts_out=True), slow, order=order)
+
+    assert course.run().outcome == "drained"
+    assert [(call.do, call.at) for call in course.made(pod="train-0")] == [
+        (Do.MARK, 0),
+        (Do.MARK, 90),
+    ]
+    assert course.made(pod="db") == []
+
+
+def test_a_process_that_comes_at_the_very_end_has_its_pod_marked():
+    ending = a_pod("slow", ends_at=BEGAN_AT + 115.5, ending_grace_seconds=116)
+    late = told("late", opts_out=True)
+    course = Course(ending, order=an_order(training=[GROUP]))
+    course.at(116, lambda: course.pods.update({late.uid: late}))
+    course.run()
+
+    assert [call.at for call in course.made(Do.MARK, "late")] == [116]
 
 
 def test_a_pod_that_another_has_marked_is_not_marked_again():

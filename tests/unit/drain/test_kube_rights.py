@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lastcall.drain.kube_rights import needed
+from lastcall.drain.kube_rights import WATCH_NODE, needed
 
 ALWAYS = {
     "get nodes",
@@ -38,6 +38,10 @@ def test_the_way_pods_are_removed_decides_what_is_needed_beside_the_rest(method,
 
     assert set(rights) == ALWAYS | removal
     assert len(rights) == len(set(rights))
+
+
+def test_the_right_that_a_drain_can_do_without_is_one_of_them():
+    assert WATCH_NODE in needed(method="evict", force="all")
 
 
 def test_a_node_that_is_not_watched_needs_no_right_to_be():
