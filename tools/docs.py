@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 
 from msgspec.structs import FieldInfo, fields
 from prometheus_client.parser import text_string_to_metric_families
 
+import lastcall
 from lastcall.config import hints
 from lastcall.config.explain import NOT_IN_THIS_VERSION, toml_value, written
 from lastcall.config.keys import KEYS, TABLES, Key
@@ -114,7 +118,56 @@ def metrics() -> str:
     return _METRICS + "\n".join(rows) + "\n"
 
 
+_CLIENT = """\
+# Python client
+
+<!-- Made by tools/docs.py from the docstrings in agent/lastcall/client; change it there. -->
+
+What a training process calls. `import lastcall` needs the standard library alone, and nothing here
+raises into training because an agent is missing, odd or gone.
+
+```python
+import lastcall
+
+guard = lastcall.connect(job="llama-ft")
+for step, batch in enumerate(loader, start=resume_step):
+    train_step(batch)
+    if notice := guard.poll(step):
+        with guard.flush(notice, step=step) as flush:
+            save_checkpoint(path)
+            flush.saved(path)  # durable now
+        if flush.stop:  # not after an advice or a drill
+            sys.exit(lastcall.EXIT_PREEMPTED)
+```
+
+`lastcall.EXIT_PREEMPTED` is {exit_code}: a scheduler takes exit code 0 for a job that is finished.
+An `Advice` has the fields of the message `advice` in [the protocol](protocol.md), which is what the
+client speaks. It logs to the logger `lastcall`. [Your first flush](../tutorial/first-flush.md) puts
+it to use.
+"""
+
+
+def client() -> str:
+    """Return the reference of the training side's Python client, in Markdown."""
+    head = _CLIENT.replace("{exit_code}", str(lastcall.EXIT_PREEMPTED))
+    parts = [head, "## `lastcall.connect`", *_callable("lastcall.connect", lastcall.connect)]
+    for kind in (lastcall.Guard, lastcall.Flush, lastcall.Notice):
+        parts += [f"## `lastcall.{kind.__name__}`", *_docstring(kind)]
+        for name, member in vars(kind).items():
+            if name.startswith("_"):
+                continue
+            shown = f"{kind.__name__.lower()}.{name}"
+            if isinstance(member, property) and member.fget is not None:
+                hint = inspect.get_annotations(member.fget)["return"]
+                signature = f"```python\n{shown}: {hint}\n```"
+                parts += [f"### `{shown}`", signature, *_docstring(member)]
+            elif inspect.isfunction(member):
+                parts += [f"### `{shown}`", *_callable(shown, member)]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
 PAGES: Mapping[Path, Callable[[], str]] = {
+    ROOT / "docs/reference/client.md": client,
     ROOT / "docs/reference/configuration.md": configuration,
     ROOT / "docs/reference/metrics.md": metrics,
 }
@@ -157,6 +210,71 @@ def _field_row(field: FieldInfo) -> tuple[str, str, str, str]:
     else:
         default = "as built in" if field.default is None else f"`{toml_value(field.default)}`"
     return f"`{field.name}`", default, hints.allowed(field.type), hints.description(field.type)
+
+
+def _callable(name: str, function: Callable[..., object]) -> Iterator[str]:
+    """Yield a function's signature and what its docstring says."""
+    yield f"```python\n{_signature(name, function)}\n```"
+    yield from _docstring(function)
+
+
+def _signature(name: str, function: Callable[..., object]) -> str:
+    """Return how a function is called, its types as they are written in the source."""
+    signature = inspect.signature(function)
+    parameters: list[str] = []
+    for parameter in signature.parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parameters:
+            parameters.append("*")
+        given = "" if parameter.default is parameter.empty else f" = {_value(parameter.default)}"
+        parameters.append(f"{parameter.name}: {parameter.annotation}{given}")
+    returned = signature.return_annotation
+    if inspect.isgeneratorfunction(inspect.unwrap(function)):
+        returned = "AbstractContextManager[None]"
+    line = f"{name}({', '.join(parameters)}) -> {returned}"
+    if len(line) <= _WIDTH:
+        return line
+    inside = "".join(f"    {parameter},\n" for parameter in parameters)
+    return f"{name}(\n{inside}) -> {returned}"
+
+
+def _value(default: object) -> str:
+    """Return a default as it is written."""
+    if isinstance(default, Enum):
+        return f"{type(default).__module__}.{default.name}"
+    return repr(default)
+
+
+_WIDTH = 88
+
+_SECTION = re.compile(r"^(Args|Attributes|Returns|Raises):$", re.MULTILINE)
+
+_ENTRY = re.compile(r"^ {4}(\w+): ", re.MULTILINE)
+
+_MARKUP = ((re.compile(r":\w+:`([^`]+)`"), r"`\1`"), (re.compile(r"``([^`]+)``"), r"`\1`"))
+"""Sphinx's roles and literals, and what they are in Markdown."""
+
+
+def _docstring(thing: object) -> Iterator[str]:
+    """Yield a docstring's text and its sections, in Markdown."""
+    words = inspect.getdoc(thing) or ""
+    for pattern, markdown in _MARKUP:
+        words = pattern.sub(markdown, words)
+    text, *sections = _SECTION.split(words)
+    yield text
+    for title, content in zip(sections[::2], sections[1::2], strict=True):
+        if title == "Returns":
+            yield f"Returns {content.strip()[0].lower()}{_joined(content)[1:]}"
+            continue
+        _, *entries = _ENTRY.split(content)
+        pairs = zip(entries[::2], entries[1::2], strict=True)
+        listed = "\n".join(f"- `{name}`: {_joined(meaning)}" for name, meaning in pairs)
+        yield listed if title in {"Args", "Attributes"} else f"Raises:\n\n{listed}"
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
 
 
 def main() -> None:

@@ -6,9 +6,9 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from lastcall.cli.check.agent import SeenAgent
 from lastcall.cli.check.examine import Subject
 from lastcall.cli.check.findings import Finding, Findings
+from lastcall.cli.check.seen_agent import SeenAgent
 from lastcall.config.load import load
 
 Look = Callable[[Subject, Findings], Awaitable[None]]

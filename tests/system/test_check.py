@@ -69,7 +69,11 @@ def levels(found):
 async def test_an_agent_beside_it_is_found_good_and_goes_on_undisturbed(tmp_path):
     tmp_path.chmod(0o755)
     async with serve(AwsMetadata()) as url:
-        settings = ("notices.provider=aws", f"notices.aws.endpoint={url}")
+        settings = (
+            "notices.provider=aws",
+            f"notices.aws.endpoint={url}",
+            "notices.shutdown.enabled=false",
+        )
         async with RunningAgent(tmp_path, *settings) as agent:
             await agent.wait_view(lambda view: view["summary"]["sources_up"] == 1)
             before = len(agent.log)
@@ -94,6 +98,7 @@ async def test_an_agent_beside_it_is_found_good_and_goes_on_undisturbed(tmp_path
         "provider": {"ok"},
         "clock": {"ok"},
         "kubernetes": {"ok"},
+        "shutdown": {"ok"},
     }
     assert "is ready" in found["http"][0]["what"]
     assert (after["clients"], after["notices"]) == ([], [])

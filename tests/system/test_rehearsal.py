@@ -60,7 +60,7 @@ async def test_a_drill_flushes_the_loop_and_training_goes_on(agent, tmp_path):
 
         assert code == 0, out + err
         assert "all flushed in time" in out
-        assert "example: without a flush" in out
+        assert "example: the flush saved" in out
         assert str(checkpoint) in out
         assert json.loads(checkpoint.read_text())["step"] >= 1
         assert process.returncode is None

@@ -6,25 +6,35 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
+from lastcall.cli import drill_report
 from lastcall.cli.link import AgentLink, NoAnswerError, RefusedError, add_socket_option
-from lastcall.cli.terminal import Style, columns, duration, safe
+from lastcall.cli.status_stage import ends_in_seconds, is_awaited
+from lastcall.cli.terminal import Style, duration, safe
 from lastcall.wire.messages import DrillRequest, StatusRequest
 
 POLL_SECONDS = 0.1
 """Between two looks at how the drill stands."""
 
 SLACK_SECONDS = 30.0
-"""How long after the deadline an end is waited for."""
+"""How long after its time an end is waited for."""
 
 LEAD_SECONDS = (1.0, 86400.0)
 """The shortest and the longest warning that the agent takes for a drill."""
 
 View = dict[str, Any]
 
-KINDS = ("preemption", "termination", "maintenance", "rebalance", "shutdown", "gpu_fault", "manual")
+KINDS = {
+    "preemption": "the provider takes the machine back",
+    "termination": "somebody ends it for good",
+    "maintenance": "its host is worked on",
+    "rebalance": "it is likely to be taken back soon",
+    "shutdown": "its operating system stops",
+    "gpu_fault": "a GPU is broken",
+    "manual": "an operator asks for it",
+}
+"""What can be rehearsed, and what each says; processes may answer kinds differently."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,8 +43,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "drill",
         help="rehearse a notice on the real processes",
         description="Have the running agent rehearse a notice, marked as a drill everywhere: the "
-        "processes flush and go on training. Prints who flushed, how fast, and what would have "
-        "been lost without. Exit code 0 only if all flushed in time.",
+        "processes flush and go on training. Prints who flushed, how fast, and what that saved or "
+        "a real end would have cost. It ends once all have flushed; for those that have not it "
+        "waits until flush.late_seconds after the deadline, since a late flush is told apart from "
+        "none. Exit code 0 only if all flushed in time.",
     )
     parser.add_argument(
         "--lead",
@@ -44,7 +56,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="warning in seconds, from 1 to 86400 (default: 30)",
     )
     parser.add_argument(
-        "--kind", choices=KINDS, default="manual", help="what is rehearsed (default: manual)"
+        "--kind",
+        choices=tuple(KINDS),
+        default="manual",
+        metavar="KIND",
+        help="what the processes are told (default: manual): "
+        + "; ".join(f"{kind}: {meaning}" for kind, meaning in KINDS.items()),
     )
     parser.add_argument(
         "--drain", action="store_true", help="cordon and drain the node too; never without this"
@@ -58,30 +75,56 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with AgentLink(arguments.socket) as link:
             before = link.ask(StatusRequest())
-            if not before["summary"]["clients_connected"]:
-                print("error: no process is connected: nothing to rehearse on", file=sys.stderr)
+            hindrance = _hindrance(before)
+            if hindrance is not None:
+                print(f"error: {hindrance}", file=sys.stderr)
                 return 1
             request = DrillRequest(arguments.lead, arguments.kind, arguments.drain)
             notice_id = str(link.ask(request)["id"])
             print(f"drill {notice_id}: {arguments.lead:g} s of warning", file=sys.stderr)
+            late_seconds = before["agent"].get("flush_late_seconds", 0.0)
+            longest_seconds = arguments.lead + late_seconds
+            until = time.monotonic() + longest_seconds
             try:
-                after = _wait(link, notice_id, arguments.lead + SLACK_SECONDS)
+                after = _wait(link, notice_id, until + SLACK_SECONDS)
             except KeyboardInterrupt:
-                print(f"drill {notice_id} goes on; see lastcall status", file=sys.stderr)
+                left = duration(max(0.0, until - time.monotonic()))
+                print(
+                    f"drill {notice_id} goes on, for {left} at most; see lastcall status",
+                    file=sys.stderr,
+                )
                 return 130
     except (NoAnswerError, RefusedError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return _report(notice_id, before, after)
+    return _report(notice_id, before, after, is_drain_asked=arguments.drain)
 
 
-def _wait(link: AgentLink, notice_id: str, timeout_seconds: float) -> View:
+def _hindrance(view: View) -> str | None:
+    """Return what makes a drill impossible now, as far as it can be seen before asking."""
+    if not view["summary"]["clients_connected"]:
+        return "no process is connected: nothing to rehearse on"
+    drill = next((one for one in view["notices"] if one["open"] and one["drill"]), None)
+    if drill is None:
+        return None
+    seconds = ends_in_seconds(drill, view["agent"], time.time())
+    when = "" if seconds is None else f" ends in {duration(seconds)} at the latest"
+    return f"a drill is still under way: {safe(drill['id'])}{when}"
+
+
+def _wait(link: AgentLink, notice_id: str, until: float) -> View:
     """Return the agent's view once the drill has ended, or when waiting is over."""
-    until = time.monotonic() + timeout_seconds
+    is_late_said = False
     while True:
         view = link.ask(StatusRequest())
-        if _notice(view, notice_id)["ending"] or time.monotonic() > until:
+        notice = _notice(view, notice_id)
+        if notice["ending"] or time.monotonic() > until:
             return view
+        if not is_late_said and notice["remaining_seconds"] == 0 and is_awaited(notice):
+            is_late_said = True
+            late_seconds = view["agent"].get("flush_late_seconds")
+            how_long = "" if late_seconds is None else f" for {duration(late_seconds)}"
+            print(f"the deadline has passed: waiting{how_long} for late flushes", file=sys.stderr)
         time.sleep(POLL_SECONDS)
 
 
@@ -92,81 +135,19 @@ def _notice(view: View, notice_id: str) -> View:
     raise NoAnswerError(f"the agent no longer knows of drill {notice_id}")
 
 
-def _report(notice_id: str, before: View, after: View) -> int:
+def _report(notice_id: str, before: View, after: View, *, is_drain_asked: bool) -> int:
     """Print what came of a drill; return the exit code."""
     style = Style(sys.stdout)
     notice = _notice(after, notice_id)
-    ranks = {client["client"]: client for client in before["clients"]}
-    rows = [["CLIENT", "RANK", "OUTCOME", "TOLD TO DURABLE", "TO SPARE", "STEP", "PATH"]]
-    rows += [_row(flush, ranks.get(flush["client"], {}), style) for flush in notice["flushes"]]
-    heading, *lines = columns(rows)
-    print("\n".join([style.dim(heading), *lines, ""]))
-    for line in _losses(before, notice):
+    print("\n".join([*drill_report.table(before, notice, style), ""]))
+    for line in drill_report.stakes(before, notice):
         print(line)
-    if notice["drained"] is not None:
-        print(f"drain: {safe(notice['drained'])}")
-    fault = _fault(notice, after)
+    drained = drill_report.drain(notice, after["agent"], is_asked=is_drain_asked)
+    if drained is not None:
+        print(drained)
+    fault = drill_report.fault(notice, after, is_drain_asked=is_drain_asked)
     print(style.bad(f"not rehearsed well: {fault}") if fault else style.good("all flushed in time"))
     return 1 if fault else 0
-
-
-def _row(flush: View, client: View, style: Style) -> list[str]:
-    outcome = flush["outcome"] or "no report"
-    durable = outcome in ("in_time", "late", "not_durable")
-    taken, margin = flush["settled_after_seconds"], flush["margin_seconds"]
-    rank = client.get("rank") if flush["rank"] is None else flush["rank"]
-    words = safe(outcome) + (f" ({safe(flush['cause'])})" if flush["cause"] else "")
-    return [
-        safe(flush["job"], 32),
-        "-" if rank is None else str(rank),
-        style.good(words) if outcome == "in_time" else style.bad(words),
-        duration(taken) if durable and taken is not None else "-",
-        duration(margin) if durable and margin is not None else "-",
-        "-" if flush["step"] is None else str(flush["step"]),
-        safe(flush["path"] or "-", 240),
-    ]
-
-
-def _losses(before: View, notice: View) -> Iterator[str]:
-    """Say for each job what an end without a flush would have cost, as it stood at the drill."""
-    rehearsed = {flush["job"] for flush in notice["flushes"]}
-    for job in before["jobs"]:
-        if job["job"] not in rehearsed or job["unsaved_seconds"] is None:
-            continue
-        saved, reached = job["checkpoint_step"], _reached(before, notice, job["job"])
-        which = ""
-        if saved is None:
-            which = ", all since it came: it has reported no checkpoint"
-        elif reached is not None and reached > saved:
-            which = f", steps {saved + 1} to {reached}"
-        unsaved = duration(job["unsaved_seconds"])
-        name = safe(job["job"], 32)
-        yield f"{name}: without a flush {unsaved} of work{which} would have been lost"
-
-
-def _reached(before: View, notice: View, job: str) -> int | None:
-    """Return the last step of a job that is known: what it flushed, else what it said before."""
-    for said in (notice["flushes"], before["clients"]):
-        steps = [one["step"] for one in said if one["job"] == job and one["step"] is not None]
-        if steps:
-            return int(max(steps))
-    return None
-
-
-def _fault(notice: View, view: View) -> str | None:
-    """Return why a drill counts as failed; ``None`` where all flushed in time."""
-    if notice["ending"] not in ("rehearsed", "passed", ""):
-        return f"the drill was cut short: {safe(notice['ending'])}"
-    if not notice["flushes"]:
-        return "no process was there any more"
-    short = [flush for flush in notice["flushes"] if flush["outcome"] != "in_time"]
-    if short:
-        return f"{len(short)} of {len(notice['flushes'])} did not flush in time"
-    if view.get("left_out", {}).get("flushes"):
-        return "there are more flushes than the agent can show; see lastcall_drills_total"
-    if notice["drained"] not in (None, "drained", "none"):
-        return f"the drain is {safe(notice['drained'])}"
-    return None
 
 
 def _lead(text: str) -> float:

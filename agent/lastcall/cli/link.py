@@ -12,6 +12,8 @@ from lastcall.wire.messages import AGENT_LINE_LIMIT, Message
 
 DEFAULT_PATH = "/run/lastcall/agent.sock"
 
+_ELSEWHERE = "If it listens elsewhere, give --socket or set LASTCALL_SOCKET, as the agent was given"
+
 
 class NoAnswerError(Exception):
     """The agent cannot be asked; the text is one clear line with a remedy."""
@@ -46,9 +48,9 @@ class AgentLink:
         try:
             self._socket.connect(path)
         except FileNotFoundError:
-            self._fail("no such socket; is the agent running?")
+            self._fail(f"no such socket; is the agent running? {_ELSEWHERE}")
         except ConnectionRefusedError:
-            self._fail("nobody listens there; the agent has ended")
+            self._fail(f"nobody listens there; the agent has ended. {_ELSEWHERE}")
         except PermissionError:
             self._fail("permission denied")
         except OSError as error:

@@ -13,16 +13,20 @@ from lastcall.cli import check, config, demo, drill, run, simulate, status
 
 COMMANDS = (run, demo, simulate, drill, status, check, config)
 
-EPILOG = "exit codes: 0 done, 1 the job itself failed, 2 wrong usage or configuration"
+EPILOG = """\
+start with: lastcall demo, lastcall check
+exit codes: 0 done, 1 the job itself failed, 2 wrong usage or configuration"""
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     top = argparse.ArgumentParser(
         prog="lastcall",
-        description="Node-local preemption agent: a termination notice becomes a flushed "
+        description="Node-local preemption agent: a termination notice becomes a flushed\n"
         "checkpoint, in time, and is measured.",
         epilog=EPILOG,
+        # The two lines of the epilog stay lines.
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"lastcall {__version__}")
     subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)

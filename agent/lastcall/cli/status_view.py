@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from lastcall.cli.status_stage import ending, ends_in_seconds, is_awaited, outlook, stage
 from lastcall.cli.terminal import Style, columns, duration, safe, size
 
 SHOWN_ENDED = 3
@@ -29,9 +30,9 @@ def render(view: View, style: Style, now_unix: float) -> str:
         KeyError: the view lacks what this version shows: the agent is of another version.
     """
     sections = (
-        _heading(view, style),
+        _heading(view, style, now_unix),
         _sources(view, style),
-        _open_notices(view, style),
+        _open_notices(view, style, now_unix),
         _ended_notices(view, style, now_unix),
         _pods(view, style),
         _clients(view, style),
@@ -41,14 +42,14 @@ def render(view: View, style: Style, now_unix: float) -> str:
     return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section)))
 
 
-def _heading(view: View, style: Style) -> Iterator[str]:
-    agent, summary = view["agent"], view["summary"]
+def _heading(view: View, style: Style, now_unix: float) -> Iterator[str]:
+    agent = view["agent"]
     yield (
         f"{style.bold('lastcall ' + safe(agent['version']))} on {safe(agent['node_name'])}, "
         f"mode {safe(agent['mode'])}, up {duration(agent['uptime_seconds'])}"
     )
     rows = [
-        ["now", _now(summary, style)],
+        ["now", _now(view, style, now_unix)],
         ["provider", _provider(view)],
         ["drain", _drain(view)],
         ["journal", _state(agent["journal"], agent["journal"] == "ok", style)],
@@ -59,15 +60,40 @@ def _heading(view: View, style: Style) -> Iterator[str]:
     yield from columns(rows)
 
 
-def _now(summary: View, style: Style) -> str:
-    if not summary["notices_open"]:
+def _now(view: View, style: Style, now_unix: float) -> str:
+    summary = view["summary"]
+    count = summary["notices_open"]
+    if not count:
         return style.good("quiet") + ", no notice is open"
-    words = [f"{summary['notices_open']} open"]
-    if summary["remaining_seconds"] is not None:
+    phase, words = safe(summary["phase"]), [f"{count} open"]
+    # The furthest of the open ones is what the node is about.
+    lead = next((n for n in view["notices"] if n["open"] and n["phase"] == phase), None)
+    if lead is not None:
+        phase = stage(lead, is_whole=_is_whole(view))
+        next_up = outlook(lead, is_whole=_is_whole(view))
+        if next_up is not None:
+            more = f", {count} notices open" if count > 1 else ""
+            return f"{style.warning(phase)}; {next_up}{more}"
+    if summary["remaining_seconds"]:
         words.append(f"{duration(summary['remaining_seconds'])} left")
+    elif summary["remaining_seconds"] is not None:
+        words.append("the deadline has passed")
     if summary["flushes_open"]:
-        words.append(f"{summary['flushes_open']} flushes awaited")
-    return style.warning(safe(summary["phase"])) + ", " + ", ".join(words)
+        one_or_more = "flush" if summary["flushes_open"] == 1 else "flushes"
+        words.append(f"{summary['flushes_open']} {one_or_more} awaited")
+    if lead is not None and lead["remaining_seconds"] == 0 and is_awaited(lead):
+        words.append(_late(lead, view, now_unix))
+    return style.warning(phase) + ", " + ", ".join(words)
+
+
+def _late(notice: View, view: View, now_unix: float) -> str:
+    """Say for how long late flushes are waited for."""
+    seconds = ends_in_seconds(notice, view["agent"], now_unix)
+    return "late ones count" if seconds is None else f"late ones count for {duration(seconds)}"
+
+
+def _is_whole(view: View) -> bool:
+    return not view.get("left_out", {}).get("flushes")
 
 
 def _provider(view: View) -> str:
@@ -114,7 +140,7 @@ def _sources(view: View, style: Style) -> Iterator[str]:
     yield from _table(rows, style)
 
 
-def _open_notices(view: View, style: Style) -> Iterator[str]:
+def _open_notices(view: View, style: Style, now_unix: float) -> Iterator[str]:
     rows = [["OPEN NOTICE", "KIND", "ACTION", "PHASE", "REMAINING", "BUDGET", "FLUSHES", "REASON"]]
     for notice in view["notices"]:
         if not notice["open"]:
@@ -124,8 +150,8 @@ def _open_notices(view: View, style: Style) -> Iterator[str]:
                 style.warning(safe(notice["id"])) + (" (drill)" if notice["drill"] else ""),
                 safe(notice["kind"]),
                 safe(notice["action"]),
-                safe(notice["phase"]),
-                _left(notice["remaining_seconds"], notice["deadline_quality"]),
+                safe(stage(notice, is_whole=_is_whole(view))),
+                _remaining(notice, view, now_unix),
                 _left(notice["budget_seconds"]),
                 _flush_counts(notice["flushes"], style),
                 safe(notice["reason"]) or NONE,
@@ -141,7 +167,7 @@ def _ended_notices(view: View, style: Style, now_unix: float) -> Iterator[str]:
         [
             safe(notice["id"]) + (" (drill)" if notice["drill"] else ""),
             safe(notice["kind"]),
-            safe(notice["ending"]),
+            safe(ending(notice)),
             _ago(max(0.0, now_unix - notice["ended_unix"]), NONE),
             _flush_counts(notice["flushes"], style),
         ]
@@ -288,6 +314,12 @@ def _state(text: object, good: bool, style: Style) -> str:
 
 def _ago(seconds: float | None, otherwise: str) -> str:
     return otherwise if seconds is None else f"{duration(seconds)} ago"
+
+
+def _remaining(notice: View, view: View, now_unix: float) -> str:
+    if notice["remaining_seconds"] != 0:
+        return _left(notice["remaining_seconds"], notice["deadline_quality"])
+    return f"over, {_late(notice, view, now_unix)}" if is_awaited(notice) else "over"
 
 
 def _left(seconds: float | None, quality: str = "provider") -> str:

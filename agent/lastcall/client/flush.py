@@ -44,6 +44,7 @@ class Flush:
         self._began = time.monotonic()
         self._entered = False
         self._told: tuple[str, float] | None = None
+        self._has_complained = False
         self._undertaking = ledger.begin(notice, will, step)
 
     @property
@@ -121,11 +122,17 @@ class Flush:
     ) -> None:
         """Say how far the save is; never waits, and may be called often.
 
+        A phase that is no text, such as a size in its place, is not told: a warning is logged once
+        for each flush, and the save goes on.
+
         Args:
             phase: such as ``staging``, ``writing`` or ``committing``.
             bytes: written so far.
             total_bytes: to be written in all.
         """
+        if not _is_phase(phase):
+            self._complain_of_phase(phase)
+            return
         now = time.monotonic()
         name = values.text(phase or "")
         if self._told and self._told[0] == name and now < self._told[1] + PROGRESS_SECONDS:
@@ -155,6 +162,17 @@ class Flush:
             else:
                 self.failed(values.describe(error))
         self._ledger.end(self._undertaking)
+
+    def _complain_of_phase(self, phase: object) -> None:
+        if self._has_complained:
+            return
+        self._has_complained = True
+        # Its type alone: to show a tensor's value can wait for the device.
+        _log.warning(
+            "progress() takes the phase first, a text, and was given a value of type %s: it is not "
+            "told; give sizes by name: progress(bytes=…, total_bytes=…)",
+            type(phase).__name__,
+        )
 
     def _saved_step(self, step: object) -> int:
         for candidate in (step, self._step, self._ledger.step):
@@ -196,3 +214,8 @@ class Flush:
                     format=report.format,
                 )
             )
+
+
+def _is_phase(value: object) -> bool:
+    """Whether a caller gave a phase, whatever its type hints promise."""
+    return value is None or isinstance(value, str)

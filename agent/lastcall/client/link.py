@@ -285,14 +285,21 @@ def _announce(notice: Notice | None) -> None:
         return
     left = notice.remaining_seconds
     _log.warning(
-        "%s%s from %s: %s (notice %s, %s)",
-        "drill: " if notice.drill else "",
-        notice.kind,
-        notice.source,
-        notice.reason or notice.action,
+        "%s (notice %s, %s)",
+        _headline(notice),
         notice.id,
         "no deadline" if left is None else f"{left:.0f} s left",
     )
+
+
+def _headline(notice: Notice) -> str:
+    """Return what the notice says, in one line; of a drill first that it is one."""
+    if not notice.drill:
+        return f"{notice.kind} from {notice.source}: {notice.reason or notice.action}"
+    words = notice.reason or "drill"
+    if not words.startswith("drill"):
+        words = f"drill: {words}"
+    return words if notice.kind == "manual" else f"{words}: {notice.kind}"
 
 
 def _jitter() -> float:

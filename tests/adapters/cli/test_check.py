@@ -33,7 +33,8 @@ def check(tmp_path, monkeypatch, capsys):
     file = tmp_path / "lastcall.toml"
     file.write_text(
         f'state_dir = "{tmp_path}/state"\n[socket]\npath = "{tmp_path}/agent.sock"\n'
-        '[http]\nlisten = ""\n[notices]\nprovider = "none"\n[flush]\nvolatile_paths = []\n'
+        '[http]\nlisten = ""\n[notices]\nprovider = "none"\n[notices.shutdown]\nenabled = false\n'
+        "[flush]\nvolatile_paths = []\n"
     )
 
     def run(*words):
@@ -56,6 +57,7 @@ def test_a_good_installation_has_a_line_for_each_check_and_exit_code_0(check, tm
         ["ok", "state"],
         ["note", "http"],
         ["ok", "provider"],
+        ["ok", "shutdown"],
         ["ok", "kubernetes"],
     ]
     assert len({one.index(one.split(maxsplit=2)[2]) for one in lines}) == 1, "they line up"

@@ -8,8 +8,9 @@ import socket
 import pytest
 
 from lastcall._version import __version__
-from lastcall.cli.check.agent import Presence, SeenAgent, check_agent, look_at_agent
+from lastcall.cli.check.agent import check_agent
 from lastcall.cli.check.findings import Level
+from lastcall.cli.check.seen_agent import Presence, SeenAgent, look_at_agent
 from support.examination import found_by, one_found_by, subject_of
 from support.happenings import joined
 
@@ -27,7 +28,7 @@ async def test_an_agent_that_runs_says_what_it_is(agent):
 
     assert one.level is Level.OK
     assert (
-        one.what == f"version {__version__} runs, up 1 h 2 min, mode act, 1 clients, 0 notices open"
+        one.what == f"version {__version__} runs, up 1 h 2 min, mode act, 1 client, 0 notices open"
     )
     assert agent.asked == 1
 
@@ -47,6 +48,30 @@ async def test_an_agent_with_another_name_for_the_node_is_a_warning(agent):
     assert warning.level is Level.WARNING
     assert "'node-1'" in warning.what
     assert "'elsewhere'" in warning.what
+
+
+async def test_an_agent_with_other_settings_is_one_warning_that_names_them(agent):
+    agent.facts |= {"state_dir": "/elsewhere", "http_listen": "127.0.0.1:9855"}
+
+    _, warning = await found_by(check_agent, await seen(agent))
+
+    assert warning.level is Level.WARNING
+    assert warning.what == (
+        "the running agent uses state_dir=/elsewhere and http.listen=127.0.0.1:9855, "
+        "this command reads /var/lib/lastcall and 0.0.0.0:9855"
+    )
+    assert "same --config, --set" in warning.remedy
+
+
+async def test_another_provider_than_the_agents_is_told_where_one_is_set(agent):
+    looked = await look_at_agent(str(agent.path))
+
+    _, warning = await found_by(
+        check_agent, subject_of("node_name=node-1", "notices.provider=gcp", agent=looked)
+    )
+
+    said = "the running agent uses notices.provider=aws, this command reads gcp"
+    assert warning.what == said
 
 
 async def test_a_journal_that_is_not_written_is_a_problem(agent):

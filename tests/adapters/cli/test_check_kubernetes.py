@@ -289,6 +289,18 @@ async def test_every_alternative_is_for_a_right_that_is_needed():
         assert right in map(str, rights.needed(method=method, force="all"))
 
 
+async def test_a_node_that_may_not_be_watched_is_a_warning(server, examine):
+    server.denied.add("watch nodes")
+
+    (one,) = (await examine())["rights"]
+
+    assert one.level is Level.WARNING
+    assert one.what == (
+        "missing: watch nodes: no role grants it; without it the node is read every 5 s"
+    )
+    assert 'resources: ["nodes"], verbs: ["watch"]' in one.remedy
+
+
 async def test_missing_rights_are_a_warning_while_nothing_is_drained(server, examine):
     server.denied.add("create pods/eviction")
 
@@ -313,7 +325,7 @@ async def test_a_policy_that_denies_the_cordon_is_found_by_the_dry_run(server, e
 async def test_nobodys_rights_are_all_missing(examine):
     found = await examine(token="nobody")
 
-    assert levels(found["rights"]) == {"problem"}
+    assert levels(found["rights"]) == {"problem", "warning"}
     assert len(found["rights"]) == 12
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from lastcall.cli.check import settings as settings_check
 from lastcall.cli.check import state_dir as state_check
-from lastcall.cli.check.agent import Presence, SeenAgent
 from lastcall.cli.check.findings import Level
 from lastcall.cli.check.pages import check_pages
+from lastcall.cli.check.seen_agent import Presence, SeenAgent
 from lastcall.cli.check.settings import check_node_name, check_settings
 from lastcall.cli.check.socket_place import check_socket
 from lastcall.cli.check.state_dir import check_state_dir
@@ -236,7 +236,17 @@ async def test_what_a_running_agent_writes_is_not_written_to(tmp_path, monkeypat
     one = await one_found_by(check_state_dir, kept_in(tmp_path, agent=RUNNING))
 
     assert one.level is Level.OK
-    assert one.what.startswith("the running agent keeps its journal in")
+    assert one.what.startswith("the running agent does not say where its journal is")
+
+
+async def test_the_journal_of_a_running_agent_is_where_the_agent_says(tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    agent = SeenAgent(Presence.SHOWN, {"agent": {"state_dir": str(theirs)}})
+
+    one = await one_found_by(check_state_dir, kept_in(tmp_path / "ours", agent=agent))
+
+    assert one.what.startswith(f"the running agent keeps its journal in {theirs};")
 
 
 # --- the pages -------------------------------------------------------------------------------
@@ -319,6 +329,16 @@ async def test_the_running_agents_port_is_as_good_as_the_agent_is_ready(status, 
 
     assert one.level is level
     assert said in one.what
+
+
+async def test_the_pages_of_a_running_agent_are_where_the_agent_says():
+    answer = http_answer(b"{}", "200 OK", "Server: lastcall")
+    async with raw_server(lambda _: answer) as server:
+        listen = f"127.0.0.1:{port_of(server)}"
+        agent = SeenAgent(Presence.SHOWN, {"agent": {"http_listen": listen}})
+        one = await one_found_by(check_pages, served_at(free_port(), agent, host="0.0.0.0"))
+
+    assert one.what == f"the running agent serves {listen} and is ready"
 
 
 async def test_the_port_of_an_agent_with_another_socket_is_a_problem():

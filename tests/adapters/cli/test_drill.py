@@ -8,7 +8,7 @@ import pytest
 
 from lastcall.core.events import Beat, CheckpointReported, DrainEnded, FlushFailed, ProcessDied
 from lastcall.core.model import Kind
-from support.happenings import SPOT, flushed, joined, spot
+from support.happenings import SPOT, drill, flushed, joined, spot
 
 
 def flush_all(*sessions, path="/ckpt/9"):
@@ -38,15 +38,15 @@ def test_a_drill_in_which_all_flush_in_time_succeeds(agent, run, capsys):
     assert "all flushed in time" in out
 
 
-def test_what_a_loss_without_a_flush_would_have_cost_is_told_for_each_job(agent, run, capsys):
+def test_what_the_flush_saved_is_told_for_each_job(agent, run, capsys):
     agent.story.at(110.0, joined("a"), CheckpointReported(session="a", step=5))
     agent.story.at(170.0)
     agent.plan = flush_all("a")
 
     run("drill")
 
-    expected = "llama: without a flush 60 s of work, steps 6 to 9 would have been lost"
-    assert expected in capsys.readouterr().out
+    expected = "llama: the flush saved 60 s of work, steps 6 to 9"
+    assert expected in capsys.readouterr().out.splitlines()
 
 
 def test_where_nothing_is_flushed_the_loss_is_up_to_the_last_step_that_was_heard(
@@ -59,10 +59,37 @@ def test_where_nothing_is_flushed_the_loss_is_up_to_the_last_step_that_was_heard
     code = run("drill")
 
     assert code == 1
-    assert "of work, steps 51 to 54 would have been lost" in capsys.readouterr().out
+    expected = "llama: did not flush: 80 s of work, steps 51 to 54 would be lost"
+    assert expected in capsys.readouterr().out.splitlines()
 
 
-def test_a_job_without_a_checkpoint_would_lose_all_since_it_came(agent, run, capsys):
+def test_where_a_part_of_a_job_does_not_flush_its_work_would_be_lost(agent, run, capsys):
+    agent.story.at(110.0, joined("a"), joined("b", rank=1))
+    agent.seconds_per_look = 10.0
+    agent.plan = flush_all("a")
+
+    run("drill")
+
+    expected = "llama: 1 of 2 did not flush in time: 10 s of work (no checkpoint reported)"
+    assert f"{expected} would be lost" in capsys.readouterr().out.splitlines()
+
+
+def test_of_a_drill_that_is_cut_short_nothing_is_said_to_be_lost(agent, run, capsys):
+    agent.story.at(110.0, joined("a"))
+    agent.story.at(170.0)
+
+    def preempt(story):
+        if any(notice.drill for notice in story.node.open_notices):
+            story.at(story.now, SPOT.shows(spot(story.now + 120.0)))
+
+    agent.plan = preempt
+
+    run("drill")
+
+    assert "of work" not in capsys.readouterr().out
+
+
+def test_a_job_without_a_checkpoint_has_all_saved_since_it_came(agent, run, capsys):
     agent.story.at(110.0, joined("a"))
     agent.story.at(170.0)
     agent.plan = flush_all("a")
@@ -70,7 +97,7 @@ def test_a_job_without_a_checkpoint_would_lose_all_since_it_came(agent, run, cap
     run("drill")
 
     out = capsys.readouterr().out
-    assert "without a flush 60 s of work, all since it came" in out
+    assert "llama: the flush saved 60 s of work (no checkpoint reported)" in out.splitlines()
 
 
 def test_one_process_that_does_not_flush_fails_the_drill(agent, run, capsys):
@@ -107,8 +134,10 @@ def test_a_late_flush_is_no_success(agent, run, capsys):
 
     code = run("drill", "--lead", "30")
 
+    out = capsys.readouterr().out
     assert code == 1
-    assert "-1.0 s" in capsys.readouterr().out
+    assert "-1.0 s" in out
+    assert "llama: flushed too late: " in out
 
 
 def test_a_checkpoint_that_would_die_with_the_node_is_no_success(agent, run, capsys):
@@ -118,7 +147,9 @@ def test_a_checkpoint_that_would_die_with_the_node_is_no_success(agent, run, cap
     agent.plan = flush_all("a", path="/dev/shm/ckpt")
 
     assert run("drill") == 1
-    assert "not_durable" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "not_durable" in out
+    assert "llama: flushed to a path that dies with the machine: " in out
 
 
 def test_a_process_that_dies_in_the_drill_has_missed_it(agent, run, capsys):
@@ -166,6 +197,40 @@ def test_a_drill_beside_a_real_notice_is_refused(agent, run, capsys):
     assert "the agent refused: no drill now" in capsys.readouterr().err
 
 
+def test_a_drill_beside_another_is_told_which_and_when_it_ends(agent, run, capsys):
+    agent.facts["flush_late_seconds"] = 5.0
+    agent.story.at(110.0, joined("a"), drill(lead_seconds=30.0))
+    agent.story.at(133.0)
+
+    code = run("drill")
+
+    (open_drill,) = agent.story.node.open_notices
+    expected = f"a drill is still under way: {open_drill.id} ends in 12 s at the latest"
+    assert code == 1
+    assert capsys.readouterr().err == f"error: {expected}\n"
+
+
+def test_an_agent_that_does_not_say_how_long_it_waits_is_not_guessed_at(agent, run, capsys):
+    agent.story.at(110.0, joined("a"), drill(lead_seconds=30.0))
+
+    assert run("drill") == 1
+
+    (open_drill,) = agent.story.node.open_notices
+    said = f"error: a drill is still under way: {open_drill.id}\n"
+    assert capsys.readouterr().err == said
+
+
+def test_while_late_flushes_are_waited_for_that_is_said_once(agent, run, capsys):
+    agent.facts["flush_late_seconds"] = 5.0
+    agent.story.at(110.0, joined("a"))
+    agent.seconds_per_look = 1.0
+
+    run("drill", "--lead", "2")
+
+    said = "the deadline has passed: waiting for 5.0 s for late flushes\n"
+    assert capsys.readouterr().err.count(said) == 1
+
+
 def test_flushes_that_the_agent_cannot_show_are_not_taken_for_good(agent, run, capsys):
     agent.story.at(110.0, joined("a"))
     agent.plan = flush_all("a")
@@ -197,7 +262,35 @@ def test_kind_lead_and_drain_reach_the_agent(agent, run, capsys):
     assert notice.lead.sighting.kind is Kind.PREEMPTION
     assert notice.deadline == 110.0 + 45.0
     assert notice.drains
-    assert "drain: drained" in capsys.readouterr().out
+    assert "drained, by none" in capsys.readouterr().out.splitlines()
+
+
+def test_without_a_drain_backend_a_drain_is_said_not_to_have_been(agent, run, capsys):
+    agent.story.at(110.0, joined("a"))
+    agent.plan = drained_as("none")
+
+    assert run("drill", "--drain") == 0
+    assert "not drained: no drain backend" in capsys.readouterr().out.splitlines()
+
+
+def test_an_agent_that_only_observes_is_said_not_to_have_drained(agent, run, capsys):
+    machine = agent.story.machine
+    machine.settings = replace(machine.settings, acts=False)
+    agent.facts["mode"] = "observe"
+    agent.story.at(110.0, joined("a"))
+    agent.plan = flush_all("a")
+
+    assert run("drill", "--drain") == 0
+    assert "not drained: the agent only observes" in capsys.readouterr().out.splitlines()
+
+
+def test_a_drain_that_does_not_end_in_time_fails_the_drill(agent, run, capsys):
+    agent.story.at(110.0, joined("a"))
+    agent.seconds_per_look = 10.0
+    agent.plan = flush_all("a")
+
+    assert run("drill", "--drain") == 1
+    assert "the drain did not end in time" in capsys.readouterr().out
 
 
 def test_a_drain_that_does_not_end_well_fails_the_drill(agent, run, capsys):
@@ -205,7 +298,9 @@ def test_a_drain_that_does_not_end_well_fails_the_drill(agent, run, capsys):
     agent.plan = drained_as("incomplete")
 
     assert run("drill", "--drain") == 1
-    assert "the drain is incomplete" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "not drained: incomplete" in out.splitlines()
+    assert "the drain is incomplete" in out
 
 
 @pytest.mark.parametrize("lead", ["0", "-5", "0.5", "nan", "inf", "86401", "soon", ""])
@@ -225,3 +320,13 @@ def test_without_an_agent_one_line_says_so(run, capsys):
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert "is the agent running?" in captured.err
+
+
+def test_what_each_kind_means_is_said_in_the_help(run, capsys):
+    with pytest.raises(SystemExit):
+        run("drill", "--help")
+
+    words = " ".join(capsys.readouterr().out.split())
+    assert "flush.late_seconds" in words
+    for kind in Kind:
+        assert f"{kind}: " in words

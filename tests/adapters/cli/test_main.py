@@ -36,6 +36,13 @@ def test_wrong_usage_is_refused(words, capsys):
     assert "usage: lastcall" in capsys.readouterr().err
 
 
+def test_the_help_says_where_to_begin(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+
+    assert "start with: lastcall demo, lastcall check\n" in capsys.readouterr().out
+
+
 def test_an_interrupted_command_ends_quietly(monkeypatch, capsys):
     def interrupted(_arguments):
         raise KeyboardInterrupt

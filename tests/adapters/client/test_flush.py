@@ -6,6 +6,8 @@ import time
 import pytest
 
 from lastcall.client import flush as flush_module
+from lastcall.client import link
+from lastcall.client.notice import Notice
 from support.fake_agent import eventually
 
 
@@ -182,6 +184,28 @@ def test_progress_is_told_but_not_more_often_than_is_of_use(agent, guard, notice
     assert len(agent.all("progress", phase="committing")) == 1
 
 
+def test_a_size_in_the_place_of_the_phase_is_warned_of_once_and_not_told(
+    agent, guard, notice, caplog
+):
+    with guard.flush(notice) as flush:
+        flush.progress(1000, 4000)
+        flush.progress(2000, 4000)
+        flush.progress("writing", 3000, 4000)
+        flush.saved("/ckpt")
+
+    (told,) = agent.all("progress")
+    assert (told["phase"], told["bytes"], told["total_bytes"]) == ("writing", 3000, 4000)
+    assert caplog.text.count("a value of type int: it is not told") == 1
+
+
+def test_progress_without_a_phase_is_told(agent, guard, notice):
+    with guard.flush(notice) as flush:
+        flush.progress(bytes=1000, total_bytes=4000)
+        flush.saved("/ckpt")
+
+    assert agent.wait("progress")["bytes"] == 1000
+
+
 def test_training_stops_after_a_real_notice(agent, guard, notice):
     with guard.flush(notice) as flush:
         flush.saved("/ckpt")
@@ -257,3 +281,20 @@ def test_a_notice_is_logged_but_the_flag_does_not_wait_for_the_log(agent, guard,
     eventually(guard.poll)
 
     eventually(lambda: "spot interruption" in caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "words"),
+    [
+        ("manual", "drill asked for by an operator", "drill asked for by an operator"),
+        ("preemption", "drill asked for by us", "drill asked for by us: preemption"),
+        ("manual", "", "drill"),
+        ("manual", "quarterly", "drill: quarterly"),
+    ],
+)
+def test_a_drill_is_announced_as_one(kind, reason, words, caplog):
+    drill = Notice(id="n-1", kind=kind, source="manual", drill=True, reason=reason)
+
+    link._announce(drill)
+
+    assert caplog.messages == [f"{words} (notice n-1, no deadline)"]

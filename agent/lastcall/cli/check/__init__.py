@@ -21,8 +21,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "check",
         help="find out what is wrong with this installation, and what to do about it",
         description="Look at everything that the agent will need: its configuration, the provider, "
-        "the socket, the disk, Kubernetes. It changes nothing, may run beside the agent, and ends "
-        "within 15 s. Exit code 1 where something needs action.",
+        "the socket, the disk, the scheduler. It changes nothing, may run beside the agent, and "
+        "ends within 15 s. Exit code 1 where something needs action.",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     add_config_options(parser)
@@ -54,15 +54,20 @@ def run(arguments: argparse.Namespace) -> int:
 async def _examine(loaded: Loaded, tell: Callable[[Finding], None]) -> None:
     import asyncio
 
-    from lastcall.cli.check.agent import check_agent, look_at_agent
+    from lastcall.cli.check.agent import check_agent
     from lastcall.cli.check.examine import Check, Subject, examine
+    from lastcall.cli.check.hooks import check_hooks
     from lastcall.cli.check.kubernetes import check_kubernetes
     from lastcall.cli.check.pages import check_pages
-    from lastcall.cli.check.provider import check_provider
+    from lastcall.cli.check.seen_agent import look_at_agent
     from lastcall.cli.check.settings import check_node_name, check_settings
+    from lastcall.cli.check.shutdown import check_shutdown
+    from lastcall.cli.check.slurm import check_slurm
     from lastcall.cli.check.socket_place import check_socket
+    from lastcall.cli.check.sources import check_sources
     from lastcall.cli.check.state_dir import check_state_dir
     from lastcall.cli.check.threads import LooseThreads
+    from lastcall.cli.check.watched import check_watched
 
     asyncio.get_running_loop().set_default_executor(LooseThreads())
     checks = (
@@ -72,8 +77,12 @@ async def _examine(loaded: Loaded, tell: Callable[[Finding], None]) -> None:
         Check("socket", check_socket),
         Check("state", check_state_dir),
         Check("http", check_pages),
-        Check("provider", check_provider),
+        Check("provider", check_watched),
+        Check("sources", check_sources),
+        Check("shutdown", check_shutdown),
         Check("kubernetes", check_kubernetes),
+        Check("slurm", check_slurm),
+        Check("hooks", check_hooks),
     )
     agent = await look_at_agent(loaded.config.socket.path)
     await examine(Subject(loaded, agent), checks, tell)

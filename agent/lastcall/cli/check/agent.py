@@ -1,110 +1,17 @@
-"""Whether an agent runs behind the configured socket, and what it says of itself."""
+"""Whether an agent runs behind the configured socket, and how it differs from what is set here."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lastcall._version import __version__
+from lastcall.cli.check.examine import Subject
+from lastcall.cli.check.findings import Findings
+from lastcall.cli.check.seen_agent import Presence
 from lastcall.cli.terminal import duration
-from lastcall.wire.codec import WireError, decode_object, encode
-from lastcall.wire.messages import AGENT_LINE_LIMIT, StatusRequest
-
-if TYPE_CHECKING:
-    from lastcall.cli.check.examine import Subject
-    from lastcall.cli.check.findings import Findings
-
-ANSWER_SECONDS = 2.0
-"""The agent is on this machine and answers within milliseconds."""
 
 CHECK = "agent"
-
-
-class Presence(Enum):
-    """What stands behind the socket."""
-
-    ABSENT = auto()
-    """No socket, or one that nobody listens on."""
-
-    SHOWN = auto()
-    """An agent that has shown its view."""
-
-    PRIVATE = auto()
-    """An agent that shows its view to others alone."""
-
-    SILENT = auto()
-    """Something that listens and gives no answer of use."""
-
-    CLOSED = auto()
-    """A socket that this user may not connect to."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenAgent:
-    """What was seen of the agent.
-
-    Attributes:
-        presence: what stands behind the socket.
-        view: the agent's view, where it has shown it.
-        detail: why not, where it has not.
-    """
-
-    presence: Presence = Presence.ABSENT
-    view: Mapping[str, Any] = field(default_factory=dict)
-    detail: str = ""
-
-    @property
-    def runs(self) -> bool:
-        """Whether an agent listens and answers."""
-        return self.presence in {Presence.SHOWN, Presence.PRIVATE}
-
-    @property
-    def listens(self) -> bool:
-        """Whether something listens, an agent or not."""
-        return self.runs or self.presence is Presence.SILENT
-
-
-async def look_at_agent(path: str, timeout_seconds: float = ANSWER_SECONDS) -> SeenAgent:
-    """Ask the agent for its view; this changes nothing for it.
-
-    Args:
-        path: of its socket.
-        timeout_seconds: for all of it.
-    """
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            line = await _answer(path)
-        return _seen(decode_object(line) if line else {})
-    except TimeoutError:
-        return SeenAgent(Presence.SILENT, detail=f"no answer within {timeout_seconds:g} s")
-    except (OSError, WireError) as error:
-        return _unseen(error, path)
-
-
-def _seen(answer: Mapping[str, Any]) -> SeenAgent:
-    if answer.get("type") == "error":
-        return SeenAgent(Presence.PRIVATE, detail=str(answer.get("message")))
-    if not isinstance(answer.get("agent"), dict):
-        return SeenAgent(Presence.SILENT, detail="it hung up, or its answer is no status")
-    return SeenAgent(Presence.SHOWN, answer)
-
-
-def _unseen(error: OSError | WireError, path: str) -> SeenAgent:
-    match error:
-        case FileNotFoundError() | NotADirectoryError():
-            return SeenAgent(detail=f"no socket stands at {path}")
-        case ConnectionRefusedError():
-            return SeenAgent(detail=f"nobody listens at {path}")
-        case PermissionError():
-            return SeenAgent(Presence.CLOSED, detail="permission denied")
-        case ConnectionError():
-            return SeenAgent(Presence.SILENT, detail="it hung up")
-        case _:
-            return SeenAgent(Presence.SILENT, detail=str(error))
 
 
 async def check_agent(subject: Subject, found: Findings) -> None:
@@ -115,7 +22,8 @@ async def check_agent(subject: Subject, found: Findings) -> None:
             found.note(
                 CHECK,
                 f"none runs: {agent.detail}",
-                "start it: systemctl start lastcall, or lastcall run",
+                "start it: systemctl start lastcall, or lastcall run; if it listens elsewhere, set "
+                "LASTCALL_SOCKET or --set socket.path=…, as it was given",
             )
         case Presence.SILENT:
             found.problem(
@@ -153,12 +61,46 @@ def _say(subject: Subject, found: Findings) -> None:
             f"it calls this node {node!r}, the configuration that was read {config.node_name!r}",
             "check with the agent's own --config and environment, or restart the agent",
         )
+    differences = _differences(subject)
+    if differences:
+        theirs, ours = zip(*differences, strict=True)
+        found.warning(
+            CHECK,
+            f"the running agent uses {' and '.join(theirs)}, this command reads "
+            f"{' and '.join(ours)}",
+            "give check the same --config, --set and environment, or restart the agent",
+        )
     if journal != "ok":
         found.problem(
             CHECK,
             f"its journal is not written: {journal}",
             "mend the disk; see the runbook LastcallJournalNotWritten",
         )
+
+
+def _differences(subject: Subject) -> list[tuple[str, str]]:
+    """Return each setting that the agent uses, and what was read for it, where they differ."""
+    about, config = subject.agent.about, subject.loaded.config
+    settings: list[tuple[str, object, object]] = [
+        ("mode", about.get("mode"), config.mode),
+        ("state_dir", about.get("state_dir"), config.state_dir),
+        ("http.listen", about.get("http_listen"), config.http.listen),
+    ]
+    view = subject.agent.view
+    if "auto" not in config.notices.provider and view.get("provider_detail"):
+        theirs = [str(name) for name in view.get("providers", ())]
+        settings.append(("notices.provider", theirs, list(config.notices.provider)))
+    return [
+        (f"{name}={_shown(theirs)}", _shown(ours))
+        for name, theirs, ours in settings
+        if theirs is not None and theirs != ours
+    ]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return "+".join(map(str, value)) or "none"
+    return str(value) or '""'
 
 
 def _facts(view: Mapping[str, Any]) -> list[str]:
@@ -170,19 +112,10 @@ def _facts(view: Mapping[str, Any]) -> list[str]:
     facts.append(f"mode {about.get('mode')}")
     summary = view.get("summary")
     if isinstance(summary, dict):
-        facts.append(f"{summary.get('clients_connected')} clients")
-        facts.append(f"{summary.get('notices_open')} notices open")
+        facts.append(_counted(summary.get("clients_connected"), "client"))
+        facts.append(_counted(summary.get("notices_open"), "notice") + " open")
     return facts
 
 
-async def _answer(path: str) -> bytes:
-    reader, writer = await asyncio.open_unix_connection(path, limit=AGENT_LINE_LIMIT)
-    try:
-        writer.write(encode(StatusRequest()))
-        return await reader.readline()
-    except ValueError as error:
-        raise WireError("too_long", "the answer has no end") from error
-    finally:
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
+def _counted(count: object, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from lastcall.cli.check.agent import SeenAgent
 from lastcall.cli.check.findings import Finding, Findings
+from lastcall.cli.check.seen_agent import SeenAgent
 from lastcall.config.load import Loaded
 
 LONGEST_SECONDS = 10.0
@@ -25,6 +25,16 @@ class Subject:
 
     loaded: Loaded
     agent: SeenAgent
+
+    @property
+    def state_dir(self) -> str:
+        """Where the journal is: as the running agent says, else as configured."""
+        return str(self.agent.about.get("state_dir", self.loaded.config.state_dir))
+
+    @property
+    def listen(self) -> str:
+        """Where the pages are: as the running agent says, else as configured."""
+        return str(self.agent.about.get("http_listen", self.loaded.config.http.listen))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ _OTHER_ADDRESS = "set http.listen to an address and port of this machine that is
 
 async def check_pages(subject: Subject, found: Findings) -> None:
     """Add whether the agent can serve its pages, or does."""
-    listen = subject.loaded.config.http.listen
+    listen = subject.listen
     if not listen:
         found.note(CHECK, "http.listen is empty: no metrics and no pages are served")
         return
@@ -49,7 +49,7 @@ def _say_free(subject: Subject, found: Findings, listen: str) -> None:
         found.warning(
             CHECK,
             f"{listen} is free, though an agent runs: it serves its pages elsewhere or not at all",
-            "check with the agent's own --config and environment, or look at its log",
+            "look at the agent's log, or check with its own --config and environment",
         )
     else:
         found.ok(CHECK, f"{listen} is free")

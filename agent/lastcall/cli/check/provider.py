@@ -26,21 +26,21 @@ SKEW_SECONDS = 2.0
 WRONG_CLOCK_SECONDS = 60.0
 """From here on certificates and cloud credentials begin to fail."""
 
-_REACH = (
+REACH = (
     "let this machine, or this pod, reach it: routes, firewalls and network policies; on AWS a "
     "container needs the host's network or a metadata hop limit of 2"
 )
 
-_REMEDIES = {
-    "timeout": _REACH,
-    "error": _REACH,
+REMEDIES = {
+    "timeout": REACH,
+    "error": REACH,
     "throttled": "find what else on this machine asks the metadata service, and how often",
     "unauthorized": "let this machine read its metadata: on AWS the instance's metadata options, "
     "on GKE hostNetwork: true",
     "malformed": "find out what answers there: a proxy, a captive portal, another service",
 }
 
-_NO_PROVIDER = (
+NO_PROVIDER = (
     'set notices.provider = "none" if this machine has no provider that announces its end; else '
     "set the provider and let the machine reach its metadata service"
 )
@@ -58,7 +58,7 @@ async def check_provider(subject: Subject, found: Findings) -> None:
     looks = (look(name, notices, clock, LOOK_SECONDS) for name in providers)
     for seen in await asyncio.gather(*looks):
         _say(seen, found)
-        _say_skew(seen, found)
+        say_skew(seen.provider, seen.skew_seconds, found)
 
 
 async def _find(subject: Subject, found: Findings, clock: Clock) -> tuple[str, ...]:
@@ -68,10 +68,10 @@ async def _find(subject: Subject, found: Findings, clock: Clock) -> tuple[str, .
         async with asyncio.timeout(DETECT_SECONDS):
             seen = await find_providers(endpoints, clock)
     except TimeoutError:
-        found.warning(CHECK, f"no provider found within {DETECT_SECONDS:g} s", _NO_PROVIDER)
+        found.warning(CHECK, f"no provider found within {DETECT_SECONDS:g} s", NO_PROVIDER)
         return ()
     if not seen.providers:
-        found.warning(CHECK, seen.detail, _NO_PROVIDER)
+        found.warning(CHECK, seen.detail, NO_PROVIDER)
     else:
         found.ok(CHECK, seen.detail)
     return seen.providers
@@ -87,7 +87,7 @@ def _say(seen: Look, found: Findings) -> None:
         scopes = ", ".join(poll.scope for poll in polls)
         what = f"{name} at {seen.endpoint}: {result} for {scopes}: {polls[0].detail}"
         say = found.warning if result == "throttled" else found.problem
-        say(CHECK, what, _REMEDIES.get(result, _REACH))
+        say(CHECK, what, REMEDIES.get(result, REACH))
     if seen.fault:
         found.problem(CHECK, f"{name}: {seen.fault}", "report this as a fault of lastcall")
     elif seen.unheard:
@@ -114,15 +114,15 @@ def _say_unheard(seen: Look, found: Findings) -> None:
             "long",
         )
     else:
-        found.problem(CHECK, what, _REACH)
+        found.problem(CHECK, what, REACH)
 
 
-def _say_skew(seen: Look, found: Findings) -> None:
-    skew_seconds = seen.skew_seconds
+def say_skew(provider: str, skew_seconds: float | None, found: Findings) -> None:
+    """Add how far this clock is from a provider's, where an answer has shown it."""
     if skew_seconds is None:
         return
     way = "ahead of" if skew_seconds > 0 else "behind"
-    what = f"this clock is {abs(skew_seconds):.1f} s {way} that of {seen.provider}"
+    what = f"this clock is {abs(skew_seconds):.1f} s {way} that of {provider}"
     remedy = (
         "start a time service: chronyc tracking, timedatectl; see the runbook LastcallClockSkew"
     )

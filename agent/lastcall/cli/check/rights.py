@@ -6,7 +6,7 @@ from lastcall.cli.check.findings import Findings
 from lastcall.config.schema import Config
 from lastcall.drain.kube_api import KubeApi
 from lastcall.drain.kube_reviews import Right
-from lastcall.drain.kube_rights import DRY_RUN, RightFinding, needed, review
+from lastcall.drain.kube_rights import DRY_RUN, WATCH_NODE, RightFinding, needed, review
 
 CHECK = "rights"
 
@@ -40,6 +40,8 @@ def _say_missing(one: RightFinding, right: Right | None, config: Config, found: 
     remedy = _remedy(right, config)
     if config.mode == "observe":
         found.warning(CHECK, f"{what}; not used while mode is observe", remedy)
+    elif one.right == str(WATCH_NODE):
+        found.warning(CHECK, f"{what}; without it the node is read every 5 s", remedy)
     else:
         found.problem(CHECK, what, remedy)
 

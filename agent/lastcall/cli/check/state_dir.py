@@ -6,13 +6,13 @@ import asyncio
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from lastcall.cli.check.examine import Subject
 from lastcall.cli.check.findings import Findings
 from lastcall.cli.check.users import AS_AGENT, this_user
 from lastcall.cli.terminal import size
-from lastcall.config.schema import Config
 from lastcall.record.journal import ROTATE_BYTES
 from lastcall.record.journal_file import KEPT
 
@@ -26,19 +26,19 @@ _PROBE_BYTES = 64 * 1024
 
 async def check_state_dir(subject: Subject, found: Findings) -> None:
     """Add what is wrong with the directory; what a running agent writes is left to it."""
-    await asyncio.to_thread(_look, subject.loaded.config, found, written=subject.agent.runs)
+    await asyncio.to_thread(_look, subject, found)
 
 
-def _look(config: Config, found: Findings, *, written: bool) -> None:
-    state_dir = Path(config.state_dir)
-    _look_at_lasting(config, found)
+def _look(subject: Subject, found: Findings) -> None:
+    state_dir, written = Path(subject.state_dir), subject.agent.runs
+    _look_at_lasting(state_dir, subject.loaded.config.flush.volatile_paths, found)
     before = len(found)
     try:
         place = _nearest_directory(state_dir)
         if not written:
             _look_at_rights(state_dir, place, found)
         if len(found) == before:
-            _look_at_space(state_dir, place, found, written=written)
+            _look_at_space(state_dir, place, found, state=_state(subject))
     except OSError as error:
         found.problem(CHECK, f"cannot look at {state_dir}: {error.strerror}", AS_AGENT)
 
@@ -75,7 +75,16 @@ def _look_at_rights(state_dir: Path, place: Path, found: Findings) -> None:
         )
 
 
-def _look_at_space(state_dir: Path, place: Path, found: Findings, *, written: bool) -> None:
+def _state(subject: Subject) -> str:
+    """Say what the directory is to the journal; only the agent itself can say that it is there."""
+    if "state_dir" in subject.agent.about:
+        return "the running agent keeps its journal in"
+    if subject.agent.runs:
+        return "the running agent does not say where its journal is; this command reads"
+    return "the journal fits into"
+
+
+def _look_at_space(state_dir: Path, place: Path, found: Findings, *, state: str) -> None:
     free_bytes = shutil.disk_usage(place).free
     if free_bytes < NEEDED_BYTES:
         found.warning(
@@ -84,14 +93,12 @@ def _look_at_space(state_dir: Path, place: Path, found: Findings, *, written: bo
             "make space, or set state_dir",
         )
         return
-    state = "the running agent keeps its journal in" if written else "the journal fits into"
     new = "" if place == state_dir else ", which is made at the start"
     found.ok(CHECK, f"{state} {state_dir}{new}; {size(free_bytes)} are left")
 
 
-def _look_at_lasting(config: Config, found: Findings) -> None:
-    state_dir = Path(config.state_dir)
-    for volatile in config.flush.volatile_paths:
+def _look_at_lasting(state_dir: Path, volatile_paths: Sequence[str], found: Findings) -> None:
+    for volatile in volatile_paths:
         if state_dir.is_relative_to(volatile):
             found.warning(
                 CHECK,
