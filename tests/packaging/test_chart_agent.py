@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lastcall.drain.kube_rights import needed, review
+from lastcall.drain.kubernetes.rights import needed, review
 from support.helm import render
 from support.helm_admission import for_fake_server, policies
 from support.kube_api.clients import client_of, with_token

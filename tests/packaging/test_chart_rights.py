@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lastcall.drain.kube_rights import needed
+from lastcall.drain.kubernetes.rights import needed
 from support.helm import refusal, render
 
 EVICTING = {

@@ -9,14 +9,14 @@ from itertools import count
 
 from lastcall.core.commands import Drain
 from lastcall.core.model import Kind
-from lastcall.drain.kube_drain_aim import Aim, DrainSettings, aim_of
-from lastcall.drain.kube_drain_outlook import View
-from lastcall.drain.kube_drain_past import NOTHING, Do, Past, Step, learn
-from lastcall.drain.kube_drain_result import Result, Tally, left_behind, result_of
-from lastcall.drain.kube_drain_run import REMEMBERED_SECONDS
-from lastcall.drain.kube_plan import Plan, plan
-from lastcall.drain.kube_pods import MARK_REASON, Disruption, Pod
-from lastcall.drain.kube_reply import Cause, Outcome, Reply
+from lastcall.drain.kubernetes.drain_aim import Aim, DrainSettings, aim_of
+from lastcall.drain.kubernetes.drain_outlook import View
+from lastcall.drain.kubernetes.drain_past import NOTHING, Do, Past, Step, learn
+from lastcall.drain.kubernetes.drain_result import Result, Tally, left_behind, result_of
+from lastcall.drain.kubernetes.drain_run import REMEMBERED_SECONDS
+from lastcall.drain.kubernetes.plan import Plan, plan
+from lastcall.drain.kubernetes.pods import MARK_REASON, Disruption, Pod
+from lastcall.drain.kubernetes.reply import Cause, Outcome, Reply
 
 BEGAN_AT = 1000.0
 OWN_UID = "own-uid"

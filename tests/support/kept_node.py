@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from lastcall.core.events import BackendChecked, Event
 from lastcall.core.model import Action, DeadlineQuality, Kind, Phase, Urgency
 from lastcall.core.views import NoticeView
-from lastcall.drain.kube_credentials import Credentials
-from lastcall.drain.kube_node import NodeKeeper
-from lastcall.drain.kube_node_watch import Pace
-from lastcall.drain.kube_reviews import Right
+from lastcall.drain.kubernetes.credentials import Credentials
+from lastcall.drain.kubernetes.node import NodeKeeper
+from lastcall.drain.kubernetes.node_watch import Pace
+from lastcall.drain.kubernetes.reviews import Right
 from support.kube_api.clients import client_of, with_token
 from support.kube_api.identities import AGENT_RIGHTS, agent
 from support.kube_api.server import FakeKubeApi

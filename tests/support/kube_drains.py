@@ -12,8 +12,8 @@ from typing import Any
 from lastcall.core.commands import Drain, Mark
 from lastcall.core.events import DrainEnded, Event, EvictionReported
 from lastcall.core.model import Kind
-from lastcall.drain.kube_credentials import Credentials
-from lastcall.drain.kube_drain import DrainSettings, PodDrain
+from lastcall.drain.kubernetes.credentials import Credentials
+from lastcall.drain.kubernetes.drain import DrainSettings, PodDrain
 from support.kube_api.clients import client_of, with_token
 from support.kube_api.identities import agent
 from support.kube_api.objects import pod

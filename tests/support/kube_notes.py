@@ -19,10 +19,10 @@ from lastcall.core.facts import (
 )
 from lastcall.core.model import DeadlineQuality
 from lastcall.core.views import NoticeView
-from lastcall.drain.kube_api import KubeApi
-from lastcall.drain.kube_events import EventText, ObjectRef
-from lastcall.drain.kube_notes import EventWriter
-from lastcall.drain.kube_reply import Outcome, Reply
+from lastcall.drain.kubernetes.api import KubeApi
+from lastcall.drain.kubernetes.events import EventText, ObjectRef
+from lastcall.drain.kubernetes.notes import EventWriter
+from lastcall.drain.kubernetes.reply import Outcome, Reply
 from support.agent_socket import view
 from support.happenings import UNIX_AT_ZERO
 

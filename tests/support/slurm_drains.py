@@ -13,9 +13,9 @@ from lastcall.core.commands import Drain
 from lastcall.core.events import BackendChecked, DrainEnded, Event, EvictionReported
 from lastcall.core.model import Action, DeadlineQuality, Kind, Phase, Urgency
 from lastcall.core.views import NoticeView
-from lastcall.drain.slurm import SlurmDrain, SlurmSettings
-from lastcall.drain.slurm_node import Pace
-from lastcall.drain.slurm_plan import Means
+from lastcall.drain.slurm.backend import SlurmDrain, SlurmSettings
+from lastcall.drain.slurm.node import Pace
+from lastcall.drain.slurm.plan import Means
 
 BRISK = Pace(kept_seconds=0.2, idle_seconds=0.2)
 """The node is looked at often, so that a test waits for little."""

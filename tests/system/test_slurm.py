@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lastcall.core.events import CordonFound, CordonLifted
-from lastcall.drain.slurm_plan import Means
+from lastcall.drain.slurm.plan import Means
 from lastcall.simulate import load
 from support.running_agent import RunningAgent
 from support.slurm import NODE, OTHER_NODE, SlurmCluster, slurm_cluster

@@ -17,8 +17,8 @@ import structlog
 from lastcall.bus.system_bus import SystemBus
 from lastcall.config.schema import Config
 from lastcall.drain.base import DrainBackend, NoDrain, Post
-from lastcall.drain.kube_config import Cluster, find_cluster
-from lastcall.drain.kube_files import KubeConfigError
+from lastcall.drain.kubernetes.config import Cluster, find_cluster
+from lastcall.drain.kubernetes.files import KubeConfigError
 from lastcall.serve.peers import control_group
 from lastcall.sources.base import Clock
 from lastcall.sources.node import NodeSource
@@ -94,8 +94,8 @@ def _kubernetes(config: Config, around: Surroundings) -> DrainBackend | None:
     cluster = _cluster(config, around)
     if cluster is None:
         return None
-    from lastcall.drain.kube_drain import DrainSettings  # noqa: PLC0415 - see the top
-    from lastcall.drain.kubernetes import KubernetesDrain  # noqa: PLC0415 - see the top
+    from lastcall.drain.kubernetes.backend import KubernetesDrain  # noqa: PLC0415 - see the top
+    from lastcall.drain.kubernetes.drain import DrainSettings  # noqa: PLC0415 - see the top
 
     settings = config.drain.kubernetes
     seen, unseen = _watchers(config, around)
@@ -141,14 +141,14 @@ def _watchers(
 def _is_slurm_node(environment: Mapping[str, str]) -> bool:
     if shutil.which("scontrol") is None:
         return False
-    from lastcall.drain.slurm import found  # noqa: PLC0415 - see the top
+    from lastcall.drain.slurm.backend import found  # noqa: PLC0415 - see the top
 
     return found(environment)
 
 
 def _slurm(config: Config, around: Surroundings) -> DrainBackend:
-    from lastcall.drain.slurm import SlurmDrain, SlurmSettings  # noqa: PLC0415 - see the top
-    from lastcall.drain.slurm_plan import Means  # noqa: PLC0415 - see the top
+    from lastcall.drain.slurm.backend import SlurmDrain, SlurmSettings  # noqa: PLC0415 - see the top
+    from lastcall.drain.slurm.plan import Means  # noqa: PLC0415 - see the top
 
     settings = config.drain.slurm
     return SlurmDrain(
@@ -168,7 +168,7 @@ def _systemd(config: Config, around: Surroundings) -> DrainBackend | None:
     units = config.drain.systemd.units
     if not units:
         return None
-    from lastcall.drain.systemd import SystemdDrain  # noqa: PLC0415 - see the top
+    from lastcall.drain.systemd.backend import SystemdDrain  # noqa: PLC0415 - see the top
 
     return SystemdDrain(
         around.bus,

@@ -14,7 +14,7 @@ from lastcall.core.events import AcknowledgeEnded, Event
 from lastcall.core.machine import Machine
 from lastcall.core.model import Node
 from lastcall.core.turn import Settings
-from lastcall.drain.systemd import SystemdDrain
+from lastcall.drain.systemd.backend import SystemdDrain
 from lastcall.sources.base import SystemClock
 from lastcall.sources.shutdown import ShutdownSource
 from support.fake_bus import FakeBus, a_bus

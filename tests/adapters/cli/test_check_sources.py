@@ -85,6 +85,7 @@ async def test_a_directory_in_the_files_place_is_a_problem(tmp_path):
         (200, "<html>", Level.PROBLEM, "malformed"),
         (500, "", Level.PROBLEM, "error"),
     ],
+    ids=["404", "204", "a time", "a page", "500"],
 )
 async def test_an_address_is_told_by_what_it_answers(status, body, level, said):
     async with answering(status, body) as url:

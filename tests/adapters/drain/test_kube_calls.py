@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lastcall.drain.kube_api import PatchType
-from lastcall.drain.kube_events import EventText, ObjectRef
-from lastcall.drain.kube_reply import Outcome
-from lastcall.drain.kube_reviews import Right, is_allowed, node_name_of
+from lastcall.drain.kubernetes.api import PatchType
+from lastcall.drain.kubernetes.events import EventText, ObjectRef
+from lastcall.drain.kubernetes.reply import Outcome
+from lastcall.drain.kubernetes.reviews import Right, is_allowed, node_name_of
 from support.kube_api.admission import PINNED_TO_NODE
 from support.kube_api.clients import client_of, with_token
 from support.kube_api.faults import Fault

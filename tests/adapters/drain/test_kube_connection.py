@@ -8,9 +8,9 @@ import socket
 
 import pytest
 
-from lastcall.drain.kube_api import KubeApi, PatchType
-from lastcall.drain.kube_config import Cluster
-from lastcall.drain.kube_reply import Outcome
+from lastcall.drain.kubernetes.api import KubeApi, PatchType
+from lastcall.drain.kubernetes.config import Cluster
+from lastcall.drain.kubernetes.reply import Outcome
 from support.kube_api.clients import client_of
 from support.kube_api.faults import Fault
 from support.kube_api.objects import node, pod
@@ -51,7 +51,7 @@ async def test_a_connection_closed_while_idle_is_replaced_unseen():
 
 
 async def test_a_connection_idle_for_long_is_not_trusted(server, monkeypatch):
-    monkeypatch.setattr("lastcall.drain.kube_transport.IDLE_SECONDS", 0.05)
+    monkeypatch.setattr("lastcall.drain.kubernetes.transport.IDLE_SECONDS", 0.05)
     async with client_of(server) as api:
         await api.get_node("node-a")
         await asyncio.sleep(0.2)  # time without a call is what this is about
@@ -162,7 +162,7 @@ async def test_trouble_leaves_open_what_was_done(server, fault, said):
 
 
 async def test_an_answer_without_end_is_not_read_to_its_end(server, monkeypatch):
-    monkeypatch.setattr("lastcall.drain.kube_transport.BODY_LIMIT_BYTES", 100)
+    monkeypatch.setattr("lastcall.drain.kubernetes.transport.BODY_LIMIT_BYTES", 100)
     async with client_of(server) as api:
         reply = await api.get_node("node-a")
 

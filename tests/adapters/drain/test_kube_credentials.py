@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lastcall.drain.kube_api import KubeApi
-from lastcall.drain.kube_config import from_kubeconfig
-from lastcall.drain.kube_credentials import Credential, CredentialError, TokenFile
-from lastcall.drain.kube_exec import ExecCommand, ExecPlugin
-from lastcall.drain.kube_reply import Outcome
+from lastcall.drain.kubernetes.api import KubeApi
+from lastcall.drain.kubernetes.config import from_kubeconfig
+from lastcall.drain.kubernetes.credentials import Credential, CredentialError, TokenFile
+from lastcall.drain.kubernetes.exec import ExecCommand, ExecPlugin
+from lastcall.drain.kubernetes.reply import Outcome
 from support.hand_clocks import HandClocks
 from support.kube_api.clients import client_of, kubeconfig, with_token, with_token_file
 from support.kube_api.identities import ADMIN, NOBODY

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from lastcall.drain.kube_drain import DrainSettings
-from lastcall.drain.kube_events import ObjectRef
+from lastcall.drain.kubernetes.drain import DrainSettings
+from lastcall.drain.kubernetes.events import ObjectRef
 from support.kube_api.faults import Fault
 from support.kube_api.objects import budget, node, pod
 from support.kube_api.server import fake_kube_api

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lastcall.drain import kube_drain_marks
+from lastcall.drain.kubernetes import drain_marks as kube_drain_marks
 from support.kube_api.faults import Fault
 from support.kube_api.objects import node, pod
 from support.kube_api.server import fake_kube_api
@@ -59,9 +59,9 @@ async def test_who_joins_later_is_marked_before_it_may_end(server):
 
 
 async def test_marks_are_renewed(server, monkeypatch):
-    monkeypatch.setattr("lastcall.drain.kube_drain_outlook.MARK_STANDS_SECONDS", 1.3)
+    monkeypatch.setattr("lastcall.drain.kubernetes.drain_outlook.MARK_STANDS_SECONDS", 1.3)
     monkeypatch.setattr(kube_drain_marks, "MARK_STANDS_SECONDS", 1.3)
-    monkeypatch.setattr("lastcall.drain.kube_drain_past.MARK_AGAIN_SECONDS", 0.3)
+    monkeypatch.setattr("lastcall.drain.kubernetes.drain_past.MARK_AGAIN_SECONDS", 0.3)
     train = job_pod("train")
     server.add("pods", train)
     async with drain_at_work(server) as work:

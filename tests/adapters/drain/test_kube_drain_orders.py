@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from lastcall.drain import kube_drain
-from lastcall.drain.kube_drain import DrainSettings
+from lastcall.drain.kubernetes import drain as kube_drain
+from lastcall.drain.kubernetes.drain import DrainSettings
 from support.kube_api.faults import Fault
 from support.kube_api.objects import budget, node, pod
 from support.kube_api.server import fake_kube_api

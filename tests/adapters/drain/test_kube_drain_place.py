@@ -8,8 +8,8 @@ import time
 import pytest
 
 from lastcall.core.events import DrainEnded
-from lastcall.drain.kube_drain import DrainSettings
-from lastcall.drain.kubernetes import KubernetesDrain
+from lastcall.drain.kubernetes.backend import KubernetesDrain
+from lastcall.drain.kubernetes.drain import DrainSettings
 from support.kube_api.clients import cluster_of, with_token
 from support.kube_api.identities import AGENT_RIGHTS, agent
 from support.kube_api.objects import node, pod

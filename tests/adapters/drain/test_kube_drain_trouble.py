@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lastcall.drain import kube_mirror
+from lastcall.drain.kubernetes import mirror as kube_mirror
 from support.kube_api.clients import with_token_file
 from support.kube_api.faults import Fault
 from support.kube_api.identities import ADMIN, AGENT_RIGHTS, agent

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from lastcall.drain import kube_mirror
-from lastcall.drain.kube_mirror import PodMirror
+from lastcall.drain.kubernetes import mirror as kube_mirror
+from lastcall.drain.kubernetes.mirror import PodMirror
 from support.kube_api.clients import client_of, with_token, with_token_file
 from support.kube_api.faults import Fault
 from support.kube_api.identities import ADMIN, AGENT_RIGHTS, agent

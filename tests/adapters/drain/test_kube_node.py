@@ -10,9 +10,9 @@ import pytest
 from lastcall.core.events import CordonFound, CordonLifted
 from lastcall.core.facts import NoticeEnded
 from lastcall.core.model import Kind
-from lastcall.drain.kube_events import ObjectRef
-from lastcall.drain.kube_node import call_seconds
-from lastcall.drain.kube_node_marks import Wanted, cordon_step
+from lastcall.drain.kubernetes.events import ObjectRef
+from lastcall.drain.kubernetes.node import call_seconds
+from lastcall.drain.kubernetes.node_marks import Wanted, cordon_step
 from support.kept_node import NODE, kept_node, notice
 from support.kube_api.faults import Fault
 from support.kube_api.identities import kubelet
@@ -429,8 +429,8 @@ async def test_a_condition_that_cannot_be_set_is_only_said(server, kept):
 @pytest.fixture
 def patient(monkeypatch):
     """Let whatever waits for the cordon wait for longer than any test."""
-    monkeypatch.setattr("lastcall.drain.kube_node_tries.BEGIN_SECONDS", 600.0)
-    monkeypatch.setattr("lastcall.drain.kube_node_tries.TRIED_SECONDS", 600.0)
+    monkeypatch.setattr("lastcall.drain.kubernetes.node_tries.BEGIN_SECONDS", 600.0)
+    monkeypatch.setattr("lastcall.drain.kubernetes.node_tries.TRIED_SECONDS", 600.0)
 
 
 async def test_what_is_to_come_after_the_cordon_waits_for_its_end(patient, kept):
@@ -445,7 +445,7 @@ async def test_what_is_to_come_after_the_cordon_waits_for_its_end(patient, kept)
 
 
 async def test_it_does_not_wait_for_ever_for_a_cordon_that_hangs(server, kept, monkeypatch):
-    monkeypatch.setattr("lastcall.drain.kube_node_tries.TRIED_SECONDS", 0.1)
+    monkeypatch.setattr("lastcall.drain.kubernetes.node_tries.TRIED_SECONDS", 0.1)
     server.break_(Fault.HANGS, "PATCH")
     cordoning = asyncio.create_task(kept.keeper.cordon(notice()))
     await server.has_been_asked("PATCH", times=2)
@@ -458,8 +458,8 @@ async def test_it_does_not_wait_for_ever_for_a_cordon_that_hangs(server, kept, m
 
 
 async def test_it_does_not_wait_for_ever_for_a_cordon_that_is_not_begun(kept, monkeypatch):
-    monkeypatch.setattr("lastcall.drain.kube_node_tries.BEGIN_SECONDS", 0.05)
-    monkeypatch.setattr("lastcall.drain.kube_node_tries.TRIED_SECONDS", 600.0)
+    monkeypatch.setattr("lastcall.drain.kubernetes.node_tries.BEGIN_SECONDS", 0.05)
+    monkeypatch.setattr("lastcall.drain.kubernetes.node_tries.TRIED_SECONDS", 600.0)
 
     await kept.keeper.tried("n-1")
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from lastcall.core.events import BackendChecked, CordonFound, CordonLifted
-from lastcall.drain.kube_reviews import Right
-from lastcall.drain.kube_rights import DRY_RUN
+from lastcall.drain.kubernetes.reviews import Right
+from lastcall.drain.kubernetes.rights import DRY_RUN
 from support.kept_node import BRISK, NODE, kept_node, notice
 from support.kube_api.admission import PINNED_TO_NODE, Policy
 from support.kube_api.clients import with_token, with_token_file
@@ -450,7 +450,7 @@ async def test_a_token_that_rotates_while_nothing_happens_fails_nothing(server, 
 
 
 async def test_the_connection_is_kept_warm_for_the_cordon(monkeypatch):
-    monkeypatch.setattr("lastcall.drain.kube_transport.IDLE_SECONDS", 0.3)
+    monkeypatch.setattr("lastcall.drain.kubernetes.transport.IDLE_SECONDS", 0.3)
     async with fake_kube_api(keepalive_seconds=0.4) as server:
         server.add("nodes", node(NODE))
         async with kept_node(server, pace=replace(BRISK, warm_seconds=0.1)) as kept:

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from lastcall.drain.kube_reviews import Right
-from lastcall.drain.kube_rights import (
+from lastcall.drain.kubernetes.reviews import Right
+from lastcall.drain.kubernetes.rights import (
     CALLS_IN_FLIGHT,
     DRY_RUN,
     RightFinding,

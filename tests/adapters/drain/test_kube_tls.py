@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from lastcall.drain.kube_api import KubeApi
-from lastcall.drain.kube_config import from_kubeconfig
-from lastcall.drain.kube_credentials import FixedCredential
-from lastcall.drain.kube_exec import ExecCommand, ExecPlugin
-from lastcall.drain.kube_files import Pem
-from lastcall.drain.kube_reply import Outcome
+from lastcall.drain.kubernetes.api import KubeApi
+from lastcall.drain.kubernetes.config import from_kubeconfig
+from lastcall.drain.kubernetes.credentials import FixedCredential
+from lastcall.drain.kubernetes.exec import ExecCommand, ExecPlugin
+from lastcall.drain.kubernetes.files import Pem
+from lastcall.drain.kubernetes.reply import Outcome
 from support.kube_api.clients import client_of, kubeconfig
 from support.kube_api.objects import node
 from support.kube_api.server import fake_kube_api

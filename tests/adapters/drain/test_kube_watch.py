@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from lastcall.drain.kube_api import KubeApi
-from lastcall.drain.kube_config import Cluster
-from lastcall.drain.kube_reply import Outcome
-from lastcall.drain.kube_transport import Request, Transport
-from lastcall.drain.kube_watch import Watch
+from lastcall.drain.kubernetes.api import KubeApi
+from lastcall.drain.kubernetes.config import Cluster
+from lastcall.drain.kubernetes.reply import Outcome
+from lastcall.drain.kubernetes.transport import Request, Transport
+from lastcall.drain.kubernetes.watch import Watch
 from support.kube_api.clients import client_of, cluster_of, with_token, with_token_file
 from support.kube_api.faults import Fault
 from support.kube_api.identities import ADMIN, NOBODY

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lastcall.drain.slurm_commands import OUTPUT_LIMIT_BYTES, plain_environment, run
+from lastcall.drain.slurm.commands import OUTPUT_LIMIT_BYTES, plain_environment, run
 from support.slurm_programs import SlurmPrograms
 
 

@@ -14,8 +14,9 @@ from lastcall.bus.system_bus import SystemBus
 from lastcall.core.commands import Drain
 from lastcall.core.events import BackendChecked, DrainEnded, Event, EvictionReported
 from lastcall.core.model import Kind
-from lastcall.drain import systemd, systemd_run
-from lastcall.drain.systemd import SystemdDrain
+from lastcall.drain.systemd import backend as systemd
+from lastcall.drain.systemd import run as systemd_run
+from lastcall.drain.systemd.backend import SystemdDrain
 from support.fake_bus import FakeBus, a_bus, hurry
 from support.fake_systemd import FakeSystemd, FakeUnit
 

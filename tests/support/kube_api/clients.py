@@ -10,10 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lastcall.drain.kube_api import KubeApi
-from lastcall.drain.kube_config import Cluster
-from lastcall.drain.kube_credentials import Credential, Credentials, FixedCredential, TokenFile
-from lastcall.drain.kube_files import Pem
+from lastcall.drain.kubernetes.api import KubeApi
+from lastcall.drain.kubernetes.config import Cluster
+from lastcall.drain.kubernetes.credentials import (
+    Credential,
+    Credentials,
+    FixedCredential,
+    TokenFile,
+)
+from lastcall.drain.kubernetes.files import Pem
 from support.kube_api.server import ADMIN_TOKEN, FakeKubeApi
 from support.kube_api.tls import CA_1
 

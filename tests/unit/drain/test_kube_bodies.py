@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lastcall.drain.kube_events import EventText, ObjectRef, event_body, event_namespace
-from lastcall.drain.kube_reply import Outcome, Reply
-from lastcall.drain.kube_reviews import Right, access_review_body, is_allowed, node_name_of
+from lastcall.drain.kubernetes.events import EventText, ObjectRef, event_body, event_namespace
+from lastcall.drain.kubernetes.reply import Outcome, Reply
+from lastcall.drain.kubernetes.reviews import Right, access_review_body, is_allowed, node_name_of
 
 TEXT = EventText(
     name="node-a.1",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lastcall.drain.kube_config import find_cluster, from_kubeconfig, in_cluster
-from lastcall.drain.kube_credentials import Credential, FixedCredential, TokenFile
-from lastcall.drain.kube_exec import ExecPlugin
-from lastcall.drain.kube_files import KubeConfigError, Pem
+from lastcall.drain.kubernetes.config import find_cluster, from_kubeconfig, in_cluster
+from lastcall.drain.kubernetes.credentials import Credential, FixedCredential, TokenFile
+from lastcall.drain.kubernetes.exec import ExecPlugin
+from lastcall.drain.kubernetes.files import KubeConfigError, Pem
 from support.kube_api.clients import kubeconfig
 
 SERVER = "https://kube.test:6443"

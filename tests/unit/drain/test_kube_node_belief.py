@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lastcall.core.events import CordonFound, CordonLifted, CordonMissing
-from lastcall.drain.kube_node_belief import Belief
-from lastcall.drain.kube_node_marks import Wanted, cordon_step
+from lastcall.drain.kubernetes.node_belief import Belief
+from lastcall.drain.kubernetes.node_marks import Wanted, cordon_step
 from support.kube_api.objects import node
 from support.kube_api.patches import MERGE, patched
 

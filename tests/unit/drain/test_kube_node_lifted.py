@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lastcall.drain.kube_node_lifted import Lifted
+from lastcall.drain.kubernetes.node_lifted import Lifted
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import pytest
 
 from lastcall.core.model import Kind
 from lastcall.drain.base import Attempt
-from lastcall.drain.kube_node_condition import (
+from lastcall.drain.kubernetes.node_condition import (
     camel_case,
     find_condition,
     interruption_condition,
     lifted_notice,
     node_condition,
 )
-from lastcall.drain.kube_node_marks import (
+from lastcall.drain.kubernetes.node_marks import (
     Wanted,
     cordon_step,
     guarded,

@@ -10,10 +10,10 @@ from structlog.testing import capture_logs
 
 from lastcall.core.facts import Cordoned, NoticeChanged, NoticeSeen, NoticeTold
 from lastcall.core.model import DeadlineQuality, Kind
-from lastcall.drain.kube_events import ObjectRef
-from lastcall.drain.kube_notes import QUEUE_LIMIT, WRITERS
-from lastcall.drain.kube_notes_gate import CORDON_FIRST_SECONDS
-from lastcall.drain.kube_reply import Outcome, Reply
+from lastcall.drain.kubernetes.events import ObjectRef
+from lastcall.drain.kubernetes.notes import QUEUE_LIMIT, WRITERS
+from lastcall.drain.kubernetes.notes_gate import CORDON_FIRST_SECONDS
+from lastcall.drain.kubernetes.reply import Outcome, Reply
 from support.kube_notes import (
     NODE,
     POD,

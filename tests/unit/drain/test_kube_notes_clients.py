@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lastcall.core.facts import ClientWent
-from lastcall.drain import kube_notes_clients
-from lastcall.drain.kube_notes_clients import KnownClients
+from lastcall.drain.kubernetes import notes_clients as kube_notes_clients
+from lastcall.drain.kubernetes.notes_clients import KnownClients
 from support.kube_notes import came
 
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from lastcall.drain.kube_events import EventText
-from lastcall.drain.kube_notes_queue import Importance, Note, NoteQueue
+from lastcall.drain.kubernetes.events import EventText
+from lastcall.drain.kubernetes.notes_queue import Importance, Note, NoteQueue
 from support.kube_notes import NODE
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastcall.core.model import Action, DeadlineQuality, Kind, Urgency
-from lastcall.drain import kube_notes_text as texts
-from lastcall.drain.kube_events import ObjectRef
+from lastcall.drain.kubernetes import notes_text as texts
+from lastcall.drain.kubernetes.events import ObjectRef
 from support.kube_notes import NODE, POD, drained, ended, moved, notice, settled
 
 AT_120 = 1_700_000_120.0

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from lastcall.drain.kube_drain_aim import DrainSettings, aim_of
-from lastcall.drain.kube_drain_past import Do
-from lastcall.drain.kube_pods import PodClass
+from lastcall.drain.kubernetes.drain_aim import DrainSettings, aim_of
+from lastcall.drain.kubernetes.drain_past import Do
+from lastcall.drain.kubernetes.pods import PodClass
 from support.drain_course import (
     BEGAN_AT,
     BLOCKED,

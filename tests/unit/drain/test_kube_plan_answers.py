@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from lastcall.drain.kube_drain_aim import DrainSettings
-from lastcall.drain.kube_drain_outlook import State
-from lastcall.drain.kube_drain_past import Do
-from lastcall.drain.kube_reply import Cause
+from lastcall.drain.kubernetes.drain_aim import DrainSettings
+from lastcall.drain.kubernetes.drain_outlook import State
+from lastcall.drain.kubernetes.drain_past import Do
+from lastcall.drain.kubernetes.reply import Cause
 from support.drain_course import (
     BEGAN_AT,
     BLOCKED,

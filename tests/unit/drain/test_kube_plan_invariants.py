@@ -7,10 +7,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastcall.drain.kube_drain_aim import DrainSettings
-from lastcall.drain.kube_drain_past import Do
-from lastcall.drain.kube_pods import PodClass
-from lastcall.drain.kube_reply import Outcome, Reply
+from lastcall.drain.kubernetes.drain_aim import DrainSettings
+from lastcall.drain.kubernetes.drain_past import Do
+from lastcall.drain.kubernetes.pods import PodClass
+from lastcall.drain.kubernetes.reply import Outcome, Reply
 from support.drain_course import (
     BEGAN_AT,
     BLOCKED,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lastcall.drain.kube_drain_aim import DrainSettings
-from lastcall.drain.kube_drain_past import Do
-from lastcall.drain.kube_pods import MARK_REASON, Disruption
+from lastcall.drain.kubernetes.drain_aim import DrainSettings
+from lastcall.drain.kubernetes.drain_past import Do
+from lastcall.drain.kubernetes.pods import MARK_REASON, Disruption
 from support.drain_course import (
     BEGAN_AT,
     BLOCKED,

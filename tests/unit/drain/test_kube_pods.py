@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastcall.drain.kube_pods import PodClass, class_of, pod_uids, read_pod
+from lastcall.drain.kubernetes.pods import PodClass, class_of, pod_uids, read_pod
 from support.kube_api.objects import pod
 
 UID = "1c4f2b6e-7a10-4d58-9c3b-0f6e5d4c3b2a"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lastcall.drain.kube_reply import Outcome, Reply, read_reply
+from lastcall.drain.kubernetes.reply import Outcome, Reply, read_reply
 from support.kube_api.transcripts import read_transcripts
 
 TRANSCRIPTS = read_transcripts()

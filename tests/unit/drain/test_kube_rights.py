@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lastcall.drain.kube_rights import WATCH_NODE, needed
+from lastcall.drain.kubernetes.rights import WATCH_NODE, needed
 
 ALWAYS = {
     "get nodes",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lastcall.core.events import CordonFound, CordonLifted, CordonMissing
-from lastcall.drain.slurm_belief import Belief
-from lastcall.drain.slurm_text import NodeState
+from lastcall.drain.slurm.belief import Belief
+from lastcall.drain.slurm.text import NodeState
 
 IDLE = NodeState(frozenset({"IDLE"}))
 OURS = NodeState(frozenset({"IDLE", "DRAIN"}), "lastcall: preemption n-1 2030-01-01T00:00:00Z")

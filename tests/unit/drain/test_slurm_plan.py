@@ -8,9 +8,9 @@ import pytest
 
 from lastcall.core.commands import Drain
 from lastcall.core.model import Kind
-from lastcall.drain.slurm_plan import Do, Means, News, Past, Plan, State, Step, View, plan
-from lastcall.drain.slurm_processes import Footprint
-from lastcall.drain.slurm_text import Job
+from lastcall.drain.slurm.plan import Do, Means, News, Past, Plan, State, Step, View, plan
+from lastcall.drain.slurm.processes import Footprint
+from lastcall.drain.slurm.text import Job
 
 GROUP = "/slurm/uid_7/job_1/step_0"
 SHARED = "/system.slice/slurmd.service"

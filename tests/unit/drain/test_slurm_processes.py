@@ -6,8 +6,8 @@ from signal import Signals
 
 import pytest
 
-from lastcall.drain.slurm_processes import footprints, job_of, signal_number
-from lastcall.drain.slurm_text import JobProcess
+from lastcall.drain.slurm.processes import footprints, job_of, signal_number
+from lastcall.drain.slurm.text import JobProcess
 
 
 @pytest.fixture

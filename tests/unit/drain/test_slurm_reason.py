@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lastcall.core.model import Kind
-from lastcall.drain.slurm_reason import is_kept_by_others, notice_of, reason_for
-from lastcall.drain.slurm_text import NodeState
+from lastcall.drain.slurm.reason import is_kept_by_others, notice_of, reason_for
+from lastcall.drain.slurm.text import NodeState
 from support.kept_node import notice_at
 
 OURS = "lastcall: preemption n-1 2030-01-01T00:00:00Z"

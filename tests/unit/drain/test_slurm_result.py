@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lastcall.drain.slurm_plan import Outlook, Past, State
-from lastcall.drain.slurm_result import result_of, rows
-from lastcall.drain.slurm_text import Job
+from lastcall.drain.slurm.plan import Outlook, Past, State
+from lastcall.drain.slurm.result import result_of, rows
+from lastcall.drain.slurm.text import Job
 
 
 def outlook(number: int, state: State, detail: str = "", *, trains: bool = False) -> Outlook:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lastcall.drain.slurm_text import (
+from lastcall.drain.slurm.text import (
     Job,
     JobProcess,
     NodeState,

@@ -9,7 +9,7 @@ import pytest
 
 from lastcall.core.commands import Drain
 from lastcall.core.model import Kind
-from lastcall.drain.systemd_plan import Aim, aim_of, lies_in
+from lastcall.drain.systemd.plan import Aim, aim_of, lies_in
 
 TRAIN = "/system.slice/train.service"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from lastcall.cli.check.findings import Findings
 from lastcall.cli.terminal import duration
-from lastcall.drain.kube_config import Cluster
-from lastcall.drain.kube_credentials import CredentialError, FixedCredential
+from lastcall.drain.kubernetes.config import Cluster
+from lastcall.drain.kubernetes.credentials import CredentialError, FixedCredential
 
 CHECK = "token"
 

@@ -12,12 +12,12 @@ from lastcall.cli.check.examine import Subject
 from lastcall.cli.check.findings import Findings
 from lastcall.cli.check.rights import check_rights
 from lastcall.config.schema import Config
-from lastcall.drain.kube_api import KubeApi
-from lastcall.drain.kube_config import Cluster, find_cluster
-from lastcall.drain.kube_files import KubeConfigError
-from lastcall.drain.kube_node_marks import marks_of
-from lastcall.drain.kube_reply import Outcome, Reply
-from lastcall.drain.kube_reviews import node_name_of
+from lastcall.drain.kubernetes.api import KubeApi
+from lastcall.drain.kubernetes.config import Cluster, find_cluster
+from lastcall.drain.kubernetes.files import KubeConfigError
+from lastcall.drain.kubernetes.node_marks import marks_of
+from lastcall.drain.kubernetes.reply import Outcome, Reply
+from lastcall.drain.kubernetes.reviews import node_name_of
 from lastcall.sources.base import SystemClock
 
 CHECK = "kubernetes"

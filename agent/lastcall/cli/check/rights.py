@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lastcall.cli.check.findings import Findings
 from lastcall.config.schema import Config
-from lastcall.drain.kube_api import KubeApi
-from lastcall.drain.kube_reviews import Right
-from lastcall.drain.kube_rights import DRY_RUN, WATCH_NODE, RightFinding, needed, review
+from lastcall.drain.kubernetes.api import KubeApi
+from lastcall.drain.kubernetes.reviews import Right
+from lastcall.drain.kubernetes.rights import DRY_RUN, WATCH_NODE, RightFinding, needed, review
 
 CHECK = "rights"
 

@@ -1,0 +1,1 @@
+"""Cordon and eviction through the Kubernetes API: the client, the node, its pods, the Events."""

@@ -1,0 +1,1 @@
+"""Stopping units of systemd after their processes have flushed."""
