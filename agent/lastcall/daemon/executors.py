@@ -92,8 +92,8 @@ class Executors:
 
     @property
     def working(self) -> bool:
-        """Whether a command is being carried out that takes its time."""
-        return bool(self._tasks)
+        """Whether something is being carried out that takes its time."""
+        return bool(self._tasks) or self._hooks.working
 
     async def close(self) -> None:
         """Cancel what is under way."""
@@ -146,6 +146,8 @@ class Executors:
             self._post(UncordonEnded(command.id, attempt.done, attempt.detail))
 
     async def _acknowledge(self, command: Acknowledge) -> None:
+        # The site's own programs are part of the drain: the machine may go with this word.
+        await self._hooks.idle()
         if not await self._journal.durable(ACKNOWLEDGE_SECONDS):
             self._log.warning("acknowledged_without_record", notice_id=command.id)
         await self._watch.acknowledge(command.id, command.source, command.key)

@@ -115,6 +115,16 @@ class Hooks:
             case NoticeEnded() if _stays(fact):
                 self._start(ON_WITHDRAWN, fact.notice, {"ending": fact.ending})
 
+    @property
+    def working(self) -> bool:
+        """Whether a program runs."""
+        return bool(self._running)
+
+    async def idle(self) -> None:
+        """Return once no program runs; each ends by its own time-out, and by the deadline."""
+        while self._running:
+            await asyncio.wait(self._running)
+
     async def close(self) -> None:
         """Run nothing more, and end what still runs, within some seconds."""
         self._commands = {}

@@ -344,6 +344,25 @@ async def test_a_withdrawn_notice_stops_no_more_units(daemon: FakeBus) -> None:
         assert work.endings == []
 
 
+async def test_a_unit_that_has_stopped_by_the_time_of_the_withdrawal_is_named_too(
+    daemon: FakeBus,
+) -> None:
+    first, second = FakeUnit("first.service"), FakeUnit("second.service", timeout_seconds=90)
+    async with (
+        machine(daemon, first, second),
+        at_work(daemon, "first.service", "second.service") as work,
+    ):
+        first_group, second_group = "/system.slice/first.service", "/system.slice/second.service"
+        training, waiting = [first_group, second_group], [second_group]
+        work.drain.drain(work.order(lead=30, training=training, waiting=waiting))
+        await work.until(lambda: work.moves == [("first.service", "evicted")])
+
+        with structlog.testing.capture_logs() as logs:
+            work.drain.stop("n-1")
+
+        assert [log["units"] for log in logs] == [["first.service"]]
+
+
 async def test_a_notice_that_stands_again_is_drained_anew(daemon: FakeBus) -> None:
     train = FakeUnit("train.service")
     async with machine(daemon, train), at_work(daemon, "train.service") as work:

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from lastcall.core.commands import Confirm, Cordon
+from lastcall.core.commands import Acknowledge, Confirm, Cordon
 from lastcall.core.events import CordonEnded, Event
 from lastcall.daemon.executors import Executors
 
@@ -17,6 +17,8 @@ class Doors:
     def __init__(self) -> None:
         self.answered: list[str] = []
         self.waited_for: list[str] = []
+        self.acknowledged: list[str] = []
+        self.idling = asyncio.Event()
         self.written = asyncio.Event()
         parts: Any = SimpleNamespace(
             tell=None,
@@ -31,13 +33,15 @@ class Doors:
         scheduler: Any = SimpleNamespace(
             drain=None, mark=None, marked=self.marked, cordon=self.cordon
         )
+        programs: Any = SimpleNamespace(idle=self.idle, working=False)
+        sources: Any = SimpleNamespace(acknowledge=self.acknowledge)
         nothing: Any = None
         self.posted: list[Event] = []
         self.executors = Executors(
             socket=parts,
             drain=scheduler,
-            hooks=nothing,
-            watch=nothing,
+            hooks=programs,
+            watch=sources,
             journal=disk,
             metrics=nothing,
             post=self.posted.append,
@@ -49,6 +53,12 @@ class Doors:
 
     async def cordon(self, _notice: object) -> None:
         raise RuntimeError("a fault of ours")
+
+    async def idle(self) -> None:
+        await self.idling.wait()
+
+    async def acknowledge(self, notice_id: str, _source: str, _key: str) -> None:
+        self.acknowledged.append(notice_id)
 
     def confirm(self, command: Confirm) -> None:
         if command.re == "fault":
@@ -110,3 +120,16 @@ async def test_a_cordon_that_ends_by_a_fault_of_ours_is_answered_so_that_it_is_t
     (answer,) = doors.posted
     assert isinstance(answer, CordonEnded)
     assert (answer.id, answer.cordoned) == ("n1", False)
+
+
+async def test_the_machine_may_go_only_once_the_sites_own_programs_have_ended() -> None:
+    doors = Doors()
+    doors.written.set()
+    doors.executors.table()[Acknowledge](Acknowledge("n1", "shutdown", "shutdown"))
+    await asyncio.sleep(0.01)
+    assert doors.acknowledged == []
+
+    doors.idling.set()
+    await asyncio.sleep(0.01)
+
+    assert doors.acknowledged == ["n1"]

@@ -38,6 +38,8 @@ def test_a_reason_names_the_notice_and_when_the_node_goes():
         ("IDLE+DRAIN", "bad fan", None),
         ("IDLE+DRAIN", f"see {OURS}", None),
         ("IDLE+DRAIN", "lastcall: broken", None),
+        ("IDLE+DRAIN", "lastcall: by hand, disk broken", None),
+        ("IDLE+DRAIN", f"{OURS} and a bad fan", None),
         ("IDLE+DRAIN", "", None),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from lastcall.core.model import Kind
 from lastcall.core.views import NoticeView
 from lastcall.drain.slurm.text import NodeState
 
@@ -14,7 +15,7 @@ MARK = "lastcall:"
 NOT_RESPONDING = "Not responding"
 """The reason that Slurm itself gives a node that it has lost."""
 
-_OURS = re.compile(rf"{MARK} (\S+) (\S+)(?: (\S+))?")
+_OURS = re.compile(rf"{MARK} ({'|'.join(Kind)}) (\S+)(?: \d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?\Z")
 
 
 def reason_for(notice: NoticeView, *, now: float, now_unix: float) -> str:

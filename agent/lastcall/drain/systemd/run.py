@@ -42,7 +42,8 @@ class Progress:
 
     Attributes:
         unit: as it was seen last.
-        told_at: when it was told to stop, and systemd took it up.
+        told_at: when it was told to stop, and systemd took it up; ``None`` again once it is off.
+        has_stopped: it was told to stop, and did.
         told_early: a flush in it was not over then.
         tried_at: when it was last tried to tell it.
         refusal: why it could not be told.
@@ -51,6 +52,7 @@ class Progress:
 
     unit: Unit
     told_at: float | None = None
+    has_stopped: bool = False
     told_early: bool = False
     tried_at: float | None = None
     refusal: str = ""
@@ -59,7 +61,8 @@ class Progress:
     @property
     def was_told(self) -> bool:
         """Whether it was told to stop, or is being told."""
-        return self.told_at is not None or (self.tried_at is not None and not self.refusal)
+        is_being_told = self.tried_at is not None and not self.refusal
+        return self.has_stopped or self.told_at is not None or is_being_told
 
 
 class UnitRun:
@@ -162,6 +165,7 @@ class UnitRun:
                 self._report(one, "forced", "stopped before its processes had flushed")
             else:
                 self._report(one, "evicted")
+        one.has_stopped = one.has_stopped or one.told_at is not None
         one.told_at = one.tried_at = None
 
     def _left(self) -> list[Progress]:
