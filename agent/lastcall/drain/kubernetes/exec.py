@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from datetime import datetime
 
 import msgspec
 
+from lastcall.drain import programs
 from lastcall.drain.kubernetes.credentials import Credential, CredentialError
 from lastcall.drain.kubernetes.files import why
 
@@ -170,18 +170,13 @@ async def _run(command: ExecCommand, timeout_seconds: float) -> bytes:
         | ({} if command.cluster is None else {"cluster": command.cluster}),
     }
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await programs.start(
             *command.argv,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={
+            environment={
                 **os.environ,
                 **command.environment,
                 "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
             },
-            # A group of its own, so that what it has started ends with it.
-            start_new_session=True,
         )
     except OSError as error:
         raise CredentialError(f"cannot run the exec plugin {name}: {why(error)}") from None
@@ -193,7 +188,7 @@ async def _run(command: ExecCommand, timeout_seconds: float) -> bytes:
             f"the exec plugin {name} took longer than {timeout_seconds:g} s"
         ) from None
     finally:
-        await _end(process)
+        await programs.end(process)
     if process.returncode != 0:
         line = complaint[:400].decode("utf-8", "replace").strip().splitlines()
         detail = f": {line[0]}" if line else ""
@@ -201,14 +196,3 @@ async def _run(command: ExecCommand, timeout_seconds: float) -> bytes:
     if len(output) > _OUTPUT_LIMIT_BYTES:
         raise CredentialError(f"the exec plugin {name} printed too much")
     return output
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    # What has left the group may hold the pipes open; it is not waited for.
-    with suppress(TimeoutError):
-        async with asyncio.timeout(1.0):
-            await process.communicate()

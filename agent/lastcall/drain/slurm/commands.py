@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
+
+from lastcall.drain import programs
 
 OUTPUT_LIMIT_BYTES = 64 * 1024
 """A command that prints more is stopped."""
 
 _KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT")
 _CHANGING = ("SLURM_", "SQUEUE_", "SCANCEL_", "SCONTROL_")
-_REAP_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +70,7 @@ async def run(
     """
     name = argv[0]
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(environment),
-            # A group of its own, so that what it has started ends with it.
-            start_new_session=True,
-        )
+        process = await programs.start(*argv, environment=environment)
     except OSError as error:
         return Answer(None, errors=f"cannot run {name}: {error.strerror or error}")
     streams = (_Capped(process, process.stdout, limit_bytes), _Capped(process, process.stderr))
@@ -91,7 +81,7 @@ async def run(
     except TimeoutError:
         return Answer(None, errors=f"{name} took longer than {round(seconds, 1):g} s")
     finally:
-        await _end(process)
+        await programs.end(process)
     text, errors = (bytes(stream.kept).decode("utf-8", "replace") for stream in streams)
     if any(stream.is_cut for stream in streams):
         errors = f"{name} printed more than {limit_bytes // 1024} KiB"
@@ -122,20 +112,4 @@ class _Capped:
             self.kept += piece[:room]
             if len(piece) > room and not self.is_cut:
                 self.is_cut = True
-                _kill(self._process)
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill what still runs, and reap it."""
-    if process.returncode is not None:
-        return
-    _kill(process)
-    # What has left the group may hold the pipes open; it is not waited for.
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_REAP_SECONDS):
-            await process.communicate()
+                programs.kill(self._process)
