@@ -63,8 +63,13 @@ def ended(turn: Turn, event: CordonEnded) -> None:
     trouble = ""
     turn.change(cordoning=False)
     if event.cordoned:
-        turn.change(cordoned_for=event.id, cordoned_at=turn.now, cordon_found=False)
-        turn.change(cordon_failures=0)
+        since = turn.node.cordoned_at
+        turn.change(
+            cordoned_for=event.id,
+            cordoned_at=turn.now if since is None else since,
+            cordon_found=False,
+            cordon_failures=0,
+        )
     elif event.foreign:
         notice = turn.node.notices.get(event.id)
         if notice is not None:

@@ -118,10 +118,16 @@ class Executors:
             said, self._unconfirmed = self._unconfirmed, []
             await self._journal.durable(CONFIRM_SECONDS)
             for notice_id in {command.id for command in said if command.id}:
-                # Whoever hears that all is well may end its process at once.
-                await self._drain.marked(notice_id)
+                await self._await_marks(notice_id)
             for command in said:
                 self._socket.confirm(command)
+
+    async def _await_marks(self, notice_id: str) -> None:
+        """Wait until processes may end: whoever hears that all is well may end its own at once."""
+        try:
+            await self._drain.marked(notice_id)
+        except Exception:  # noqa: BLE001 - a backend's fault must not keep a client from its answer
+            self._log.exception("marks_not_awaited", notice_id=notice_id)
 
     async def _cordon(self, command: Cordon) -> None:
         try:

@@ -214,6 +214,7 @@ def test_a_deadline_or_a_kind_that_changes_is_written_on_the_node_anew() -> None
     renewed = story.at(3, SCHEDULED.shows(scheduled(starts_at=500))).command(Cordon)
     assert (renewed.notice.id, renewed.notice.deadline) == (name, 500)
     story.at(4, CordonEnded(name, cordoned=True))
+    assert story.node.cordoned_at == 1
 
     sooner = story.at(5, SPOT.shows(spot(ends_at=125))).command(Cordon)
     assert (sooner.notice.id, sooner.notice.kind, sooner.notice.deadline) == (

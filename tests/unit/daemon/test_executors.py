@@ -50,6 +50,8 @@ class Doors:
 
     async def marked(self, notice_id: str) -> None:
         self.waited_for.append(notice_id)
+        if notice_id == "fault":
+            raise RuntimeError(notice_id)
 
     async def cordon(self, _notice: object) -> None:
         raise RuntimeError("a fault of ours")
@@ -106,6 +108,16 @@ async def test_who_hears_that_all_is_well_may_end_and_that_waits_for_the_schedul
 
     assert doors.waited_for == ["n1"]
     assert doors.answered == ["flushed", "checkpoint"]
+
+
+async def test_a_fault_of_the_scheduler_keeps_nobody_from_an_answer() -> None:
+    doors = Doors()
+    doors.written.set()
+
+    doors.say(Confirm("s", "flushed", "fault"))
+    await asyncio.sleep(0.01)
+
+    assert doors.answered == ["flushed"]
 
 
 async def test_a_cordon_that_ends_by_a_fault_of_ours_is_answered_so_that_it_is_tried_again() -> (
