@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from lastcall.config.schema import Config
 from lastcall.drain.base import DrainBackend, NoDrain, Post
 from lastcall.drain.kubernetes.config import Cluster, find_cluster
 from lastcall.drain.kubernetes.files import KubeConfigError
+from lastcall.drain.slurm import presence
 from lastcall.serve.peers import control_group
 from lastcall.sources.base import Clock
 from lastcall.sources.node import NodeSource
@@ -71,19 +71,21 @@ def choose(config: Config, around: Surroundings) -> DrainBackend:
     if wanted == "none":
         return NoDrain(around.post)
     found = _kubernetes(config, around)
-    if found is None and _is_slurm_node(around.environment):
+    if found is None and presence.found(around.environment):
         found = _slurm(config, around)
     return found or _systemd(config, around) or NoDrain(around.post)
 
 
 async def keep(backend: DrainBackend) -> None:
-    """Run a backend until cancelled, whatever happens to it."""
+    """Run a backend until cancelled, whatever happens to it; one that has nothing to do ends."""
     while True:
         try:
             await backend.run()
         except Exception:  # noqa: BLE001 - a backend's fault must never end the agent
             structlog.get_logger().exception("backend_restarted", backend=backend.name)
-        await asyncio.sleep(RESTART_SECONDS)
+            await asyncio.sleep(RESTART_SECONDS)
+        else:
+            return
 
 
 def _refuse(why: str) -> DrainBackend:
@@ -136,14 +138,6 @@ def _watchers(
         return lambda _node: None, lambda _detail: None
     source = NodeSource(around.post, around.clock)
     return source.see, source.unseen
-
-
-def _is_slurm_node(environment: Mapping[str, str]) -> bool:
-    if shutil.which("scontrol") is None:
-        return False
-    from lastcall.drain.slurm.backend import found  # noqa: PLC0415 - see the top
-
-    return found(environment)
 
 
 def _slurm(config: Config, around: Surroundings) -> DrainBackend:

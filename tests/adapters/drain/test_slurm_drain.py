@@ -8,8 +8,8 @@ import time
 import pytest
 
 from lastcall.core.events import DrainEnded, EvictionReported
-from lastcall.drain.slurm.backend import found
 from lastcall.drain.slurm.plan import Means
+from lastcall.drain.slurm.presence import found
 from support.slurm_drains import notice, order, slurm_at_work
 from support.slurm_programs import SlurmPrograms
 

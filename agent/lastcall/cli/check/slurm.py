@@ -6,9 +6,9 @@ import os
 
 from lastcall.cli.check.examine import Subject
 from lastcall.cli.check.findings import Findings
-from lastcall.drain.slurm.backend import found as finds_slurm
 from lastcall.drain.slurm.calls import SlurmCalls, SlurmError, UnknownNodeError
 from lastcall.drain.slurm.name import NodeName
+from lastcall.drain.slurm.presence import found as finds_slurm
 from lastcall.drain.slurm.text import NodeState
 
 CHECK = "slurm"

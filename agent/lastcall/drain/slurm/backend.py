@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -33,17 +31,6 @@ MARKED_SECONDS = 0.5
 A client waits a second for the answer that waits for this.
 """
 
-TRACES = (
-    "/etc/slurm/slurm.conf",
-    "/etc/slurm-llnl/slurm.conf",
-    "/usr/local/etc/slurm.conf",
-    "/run/slurm/conf/slurm.conf",
-    "/var/spool/slurmd/conf-cache/slurm.conf",
-    "/run/slurmd.pid",
-    "/run/slurm/slurmd.pid",
-)
-"""What a node of Slurm has: a configuration, one kept from its controller, or a slurmd."""
-
 _ENDED_ORDERS = 64
 
 
@@ -62,31 +49,6 @@ class SlurmSettings:
     means: Means = field(default_factory=Means)
     call_seconds: float = 3.0
     pace: Pace = field(default_factory=Pace)
-
-
-def found(
-    environment: Mapping[str, str] = os.environ,
-    which: Callable[..., str | None] = shutil.which,
-    traces: tuple[str, ...] = TRACES,
-) -> bool:
-    """Return whether this machine is part of a Slurm cluster; no command is run.
-
-    Args:
-        environment: the agent's own.
-        which: finds a program on the path.
-        traces: paths of which one is there.
-    """
-    if which("scontrol") is None:
-        return False
-    named = ("SLURM_CONF", "SLURM_CONF_SERVER")
-    return any(environment.get(name) for name in named) or any(map(_exists, traces))
-
-
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except OSError:
-        return False
 
 
 class SlurmDrain:
