@@ -38,7 +38,7 @@ WATCHES = Settings(acts=False, acknowledges=frozenset({"azure"}))
 CALLED_OFF = ("withdrawn", "superseded", "expired", "rehearsed")
 
 thorough = settings(
-    max_examples=100,
+    max_examples=60,
     deadline=None,
     derandomize=True,
     database=None,
