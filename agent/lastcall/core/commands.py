@@ -150,6 +150,17 @@ class Acknowledge(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class WatchGpus(Command):
+    """Watch the GPUs, or let go of them so that one can be reset. This is what holds now.
+
+    ``repaired``: an operator says that they were reset, and what was held against them is over.
+    """
+
+    watched: bool
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Publish(Command):
     """Make a fact known to the log and the metrics."""
 

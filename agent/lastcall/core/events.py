@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lastcall.core.gpu_model import Gpu, Holder, Verdict, WatchState
 from lastcall.core.model import Kind, Node, Sighting
 
 
@@ -102,6 +103,56 @@ class SourceReported(Event):
     scope: str
     sightings: tuple[Sighting, ...]
     absences_to_withdraw: int = 1
+
+
+# --- the GPUs --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuWatchChanged(Event):
+    """The watch over the GPUs came to stand otherwise; see :class:`gpu_model.GpuWatch`."""
+
+    journaled: ClassVar[bool] = True
+    state: WatchState
+    detail: str = ""
+    gpu: str = ""
+    call: str = ""
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuJudged(Event):
+    """A GPU, or for :data:`gpu_model.NODE` all of them together, is judged anew."""
+
+    journaled: ClassVar[bool] = True
+    gpu: Gpu
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class GpuXidCounted(Event):
+    """The driver reported an XID error, ``count`` times since it was last told of."""
+
+    gpu: str
+    xid: int
+    count: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHoldersSeen(Event):
+    """These processes compute on the GPUs, and have for a while."""
+
+    holders: tuple[Holder, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuWatchRequested(Event):
+    """An operator wants the GPUs let go (``watched`` false), or watched again after a reset."""
+
+    journaled: ClassVar[bool] = True
+    session: str
+    watched: bool
 
 
 # --- training processes ----------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lastcall.core.gpu_model import Health, Recovery, WatchState
 from lastcall.core.views import NoticeView
 
 
@@ -305,6 +306,98 @@ class HookRan(Fact):
     code: int | None
     seconds: float
     output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuWatchSeen(Fact):
+    """The watch over the GPUs stands otherwise; see :class:`gpu_model.GpuWatch`."""
+
+    name: ClassVar[str] = "gpu_watch"
+    state: WatchState
+    detail: str
+    gpu: str
+    call: str
+    pid: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuHealth(Fact):
+    """A GPU is judged otherwise than before; an empty ``gpu`` speaks of all of them together.
+
+    Attributes:
+        health: what it is now; ``before`` what it was.
+        reasons: what speaks against it, the worst first.
+        recovery: what helps.
+        detail: for people.
+    """
+
+    name: ClassVar[str] = "gpu_health"
+    gpu: str
+    index: int
+    health: Health
+    before: Health
+    reasons: tuple[str, ...]
+    recovery: Recovery
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGpuHealth(Fact):
+    """How the GPUs of the node are, taken together, is not what it was."""
+
+    name: ClassVar[str] = "gpus_health"
+    health: Health
+    reasons: tuple[str, ...]
+    recovery: Recovery
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuXid(Fact):
+    """The driver reported an XID error; ``news`` only for the first of a burst."""
+
+    name: ClassVar[str] = "gpu_xid"
+    warning: ClassVar[bool] = True
+    gpu: str
+    xid: int
+    count: int
+    text: str
+    news: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GpuWorkSafe(Fact):
+    """Every job on the node has saved its work since a GPU's trouble began, so long ago."""
+
+    name: ClassVar[str] = "gpu_work_safe"
+    gpu: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLost(Fact):
+    """Nothing can be saved from a GPU any more, so long after its trouble began.
+
+    ``saved`` is ``yes`` where all work had been saved since then, ``no``, or ``nothing`` where no
+    training process was connected.
+    """
+
+    name: ClassVar[str] = "gpu_lost"
+    warning: ClassVar[bool] = True
+    gpu: str
+    seconds: float
+    saved: str
+
+
+@dataclass(frozen=True, slots=True)
+class HolderUnregistered(Fact):
+    """A process computes on a GPU and has not said hello: nobody can ask it to flush."""
+
+    name: ClassVar[str] = "gpu_holder_unregistered"
+    warning: ClassVar[bool] = True
+    pid: int
+    gpus: tuple[str, ...]
+    command: str
 
 
 @dataclass(frozen=True, slots=True)

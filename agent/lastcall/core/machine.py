@@ -7,8 +7,9 @@ open notice until none fires, so that a phase never depends on the order in whic
 
 The rows' conditions and effects stand in the files of those names. What stands outside the table:
 claims fold and vanish in ``incidents``, a single client's flush is judged in ``flushes``, the
-cordon, which belongs to the node and not to one notice, is kept in ``cordon``, and what the drain
-may take is derived in ``draining`` from how things stand.
+cordon, which belongs to the node and not to one notice, is kept in ``cordon``, what the drain
+may take is derived in ``draining`` from how things stand, and what becomes of the GPUs is kept in
+``gpus``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lastcall.core import (
     draining,
     drills,
     effects,
+    gpus,
     health,
     incidents,
     restart,
@@ -52,6 +54,11 @@ from lastcall.core.events import (
     EvictionReported,
     FlushFailed,
     FlushReported,
+    GpuHoldersSeen,
+    GpuJudged,
+    GpuWatchChanged,
+    GpuWatchRequested,
+    GpuXidCounted,
     HookEnded,
     IdentityLearned,
     Intended,
@@ -149,6 +156,11 @@ EVENTS: dict[type[Event], Callable[[Turn, Any], None]] = {
     IdentityLearned: health.identify,
     SourcePolled: health.poll,
     SourceReported: incidents.report,
+    GpuWatchChanged: gpus.watch_changed,
+    GpuJudged: gpus.judged,
+    GpuXidCounted: gpus.xid_counted,
+    GpuHoldersSeen: gpus.holders_seen,
+    GpuWatchRequested: gpus.watch_requested,
     ClientJoined: clients.join,
     ClientLeft: clients.leave,
     ProcessDied: clients.die,
@@ -198,6 +210,7 @@ class Machine:
         EVENTS[type(event)](turn, event)
         _advance_all(turn)
         clients.part(turn)
+        gpus.follow(turn, node)
         cordon.keep(turn)
         draining.issue(turn, node)
         return turn.node, turn.commands
@@ -225,6 +238,7 @@ class Machine:
                         notice.deadline, notice.told_at, self.settings.reserve_seconds
                     )
         yield cordon.wake_at(node) or math.inf
+        yield gpus.wake_at(node) or math.inf
         for client in node.clients.values():
             if client.left_at is not None:
                 yield client.left_at + clients.AWAY_SECONDS

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lastcall.core.estimates import JobHistory
+from lastcall.core.gpu_model import GpuRecord, GpuWatch, Holder
 
 
 class Kind(StrEnum):
@@ -25,7 +26,7 @@ class Kind(StrEnum):
     MANUAL = "manual"
 
 
-_STRENGTH = {Kind.REBALANCE: 0, Kind.MAINTENANCE: 1}
+_STRENGTH = {Kind.REBALANCE: 0, Kind.MAINTENANCE: 1, Kind.GPU_FAULT: 2}
 """How much a kind says about the machine's end; all others say that it comes."""
 
 _FINAL = (Kind.PREEMPTION, Kind.TERMINATION, Kind.SHUTDOWN)
@@ -255,12 +256,17 @@ class Notice:
     @property
     def lead(self) -> Claim:
         """The claim that names it: the strongest, and of those the first."""
-        return max(self.claims, key=lambda claim: _STRENGTH.get(claim.sighting.kind, 2))
+        return max(self.claims, key=lambda claim: _STRENGTH.get(claim.sighting.kind, 3))
 
     @property
     def nearest(self) -> Claim:
-        """The claim whose deadline comes first; assumed deadlines count like stated ones."""
+        """The claim whose deadline comes first; assumed deadlines count like stated ones.
+
+        A GPU's fault sets none where anything else does: the machine is there until then.
+        """
         dated = [claim for claim in self.claims if claim.deadline is not None]
+        others = [claim for claim in dated if claim.sighting.kind is not Kind.GPU_FAULT]
+        dated = others or dated
         return min(dated, key=lambda claim: claim.deadline or 0.0, default=self.lead)
 
     @property
@@ -385,6 +391,12 @@ class Node:
         giving_back: the cordon is being lifted.
         give_back_after: before this moment it is not tried again to lift it.
         backend: the scheduler, once it has been asked.
+        gpus: the GPUs by UUID; under the empty one what is said of all of them together.
+        gpu_watch: how it stands with the watch over them, once it has begun.
+        gpu_holders: processes that compute on them.
+        gpu_xids: when each XID was last seen, by GPU and number.
+        gpu_reboots: by GPU and reason, how many reboots in a row did not help.
+        gpus_released_until: they are let go until then; ``None`` while they are watched.
     """
 
     notices: Mapping[str, Notice] = field(default_factory=dict)
@@ -408,6 +420,12 @@ class Node:
     giving_back: bool = False
     give_back_after: float = 0.0
     backend: BackendHealth | None = None
+    gpus: Mapping[str, GpuRecord] = field(default_factory=dict)
+    gpu_watch: GpuWatch | None = None
+    gpu_holders: tuple[Holder, ...] = ()
+    gpu_xids: Mapping[str, float] = field(default_factory=dict)
+    gpu_reboots: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    gpus_released_until: float | None = None
 
     @property
     def open_notices(self) -> list[Notice]:

@@ -98,12 +98,20 @@ _OTHER_CLOUDS: tuple[tuple[Rule, Response], ...] = (
     (Rule("url", code="tencent"), Response(_FLUSH, True, assumed_lead_seconds=60.0)),
 )
 
+# A GPU's fault: who trains on the others has little time, since a collective that has lost a rank
+# hangs. What is no fault yet is a good moment to save, and stands as long as it is so.
+_GPU: tuple[tuple[Rule, Response], ...] = (
+    (Rule("gpu", code="degraded"), Response(Stance.ADVISE, False)),
+    (Rule("gpu"), Response(_FLUSH, True, assumed_lead_seconds=30.0)),
+)
+
 # The first line that matches holds. Lead times are the providers' own figures: AWS and Azure
 # document two minutes and at least 30 s, Google about 30 s and an hour for a GPU machine's host
 # maintenance; an Auto Scaling target state carries no time at all.
 BUILT_IN: tuple[tuple[Rule, Response], ...] = (
     (Rule(kind="manual"), Response(_FLUSH, drain=False, assumed_lead_seconds=30.0)),
     *_NODE,
+    *_GPU,
     (Rule(kind="rebalance"), Response(Stance.ADVISE, False, None, ADVICE_EXPIRES_SECONDS)),
     (Rule("aws", "preemption"), Response(_FLUSH, True, assumed_lead_seconds=120.0)),
     (Rule("aws", "termination"), Response(_FLUSH, True, assumed_lead_seconds=60.0)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lastcall.core import draining, flushes
+from lastcall.core import draining, flushes, gpus
 from lastcall.core.commands import WatchProcess
 from lastcall.core.facts import NoticeEnded
 from lastcall.core.model import Claim, Node, Notice, Outcome, Phase, Stance
@@ -31,7 +31,9 @@ def start(turn: Turn) -> None:
         cordon_failures=0,
         cordon_after=0.0,
         giving_back=False,
+        gpu_holders=(),
     )
+    gpus.start(turn)
     for notice in turn.node.notices.values():
         if notice.told and notice.acknowledged and notice.accepted is None:
             # Nobody heard what the provider said; saying it twice is harmless.
@@ -65,6 +67,7 @@ def reboot(turn: Turn) -> None:
         observed_since=turn.now,
         cordoned_for=turn.node.cordoned_for,
         cordoned_at=None if turn.node.cordoned_for is None else turn.now,
+        gpu_reboots=gpus.reboots(turn.node),
     )
 
 

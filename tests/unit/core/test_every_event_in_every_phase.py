@@ -30,6 +30,11 @@ from lastcall.core.events import (
     EvictionReported,
     FlushFailed,
     FlushReported,
+    GpuHoldersSeen,
+    GpuJudged,
+    GpuWatchChanged,
+    GpuWatchRequested,
+    GpuXidCounted,
     HookEnded,
     IdentityLearned,
     Intended,
@@ -45,6 +50,7 @@ from lastcall.core.events import (
     Tick,
     UncordonEnded,
 )
+from lastcall.core.gpu_model import Gpu, Health, Holder, Verdict, WatchState
 from lastcall.core.machine import EVENTS, TABLE
 from lastcall.core.model import Node, Phase
 from support.happenings import (
@@ -112,6 +118,11 @@ EXAMPLES: dict[type[Event], Event] = {
     IdentityLearned: IdentityLearned("aws", (("instance_type", "p5.48xlarge"),)),
     SourcePolled: SourcePolled("aws", "timeout", "spot/instance-action"),
     SourceReported: SPOT.shows(spot(ends_at=90)),
+    GpuWatchChanged: GpuWatchChanged(state=WatchState.WATCHING),
+    GpuJudged: GpuJudged(Gpu("GPU-1", 0), Verdict(Health.HEALTHY)),
+    GpuXidCounted: GpuXidCounted("GPU-1", 31, 2),
+    GpuHoldersSeen: GpuHoldersSeen((Holder(4711, ("GPU-1",), "python train.py"),)),
+    GpuWatchRequested: GpuWatchRequested("s0", watched=False),
     ClientJoined: joined("s2", rank=2),
     ClientLeft: left("s0"),
     ProcessDied: ProcessDied("process of s0"),
@@ -216,7 +227,8 @@ def test_an_event_leaves_nothing_that_a_moment_later_would_be_decided_anyway(
 
 OF_A_SESSION = [kind for kind in EVENTS if "session" in kind.__dataclass_fields__]
 OF_A_NOTICE = [kind for kind in EVENTS if "id" in kind.__dataclass_fields__]
-OPENS = (ClientJoined, DrillRequested)
+OPENS = (ClientJoined, DrillRequested, GpuWatchRequested)
+"""Who says it need be no client."""
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OF_A_SESSION if kind not in OPENS])
