@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import lastcall
 from lastcall.config import hints
 from lastcall.config.explain import NOT_IN_THIS_VERSION, toml_value, written
+from lastcall.config.gpu import GpuRule, GpuXid
 from lastcall.config.keys import KEYS, TABLES, Key
 from lastcall.config.rules import NoticeRule
 from lastcall.config.table import Table
@@ -75,6 +76,20 @@ _RULES_EXAMPLE = """\
 source = "azure"
 code = "Freeze"
 respond = "advise"
+```
+"""
+
+_GPU_EXAMPLE = """\
+```toml
+[[gpu.xids]]                         # three in an hour, and the GPU is degraded
+xid = 31
+respond = "watch"
+repeats = 3
+within_seconds = 3600
+
+[[gpu.rules]]
+name = "row_remap_pending"           # do not wait for an idle moment
+respond = "faulty"
 ```
 """
 
@@ -184,6 +199,11 @@ def _sections() -> Iterator[str]:
             yield _heading("`[[notices.rules]]`", NoticeRule)
             yield _rows(_field_row(field) for field in fields(NoticeRule))
             yield _RULES_EXAMPLE
+        if path == "gpu":
+            for title, listed in (("`[[gpu.xids]]`", GpuXid), ("`[[gpu.rules]]`", GpuRule)):
+                yield _heading(title, listed)
+                yield _rows(_field_row(field) for field in fields(listed))
+            yield _GPU_EXAMPLE
 
 
 def _heading(title: str, table: type[Table]) -> str:

@@ -1,7 +1,7 @@
 """Every setting: its type, its bounds, its meaning and its default.
 
-The reference page, the JSON Schema and the error texts are all made from what stands here and in
-``notices``.
+The reference page, the JSON Schema and the error texts are all made from what stands here, in
+``notices`` and in ``gpu``.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,13 @@ from msgspec import Meta, field
 
 from lastcall.config import forms
 from lastcall.config.forms import Form, or_empty
+from lastcall.config.gpu import Gpu
 from lastcall.config.notices import Notices
 from lastcall.config.rules import SOURCES
 from lastcall.config.table import (
     AbsolutePath,
     Count,
     LeadSeconds,
-    PollSeconds,
-    Switch,
     Table,
     about,
 )
@@ -228,18 +227,6 @@ class Hooks(Table, frozen=True):
             "How long one may run; before the deadline no longer than until then, but at least 1."
         ),
     ] = 30.0
-
-
-class Gpu(Table, frozen=True):
-    """The health of the node's GPUs."""
-
-    pending: ClassVar[bool] = True
-
-    enabled: Annotated[Switch, about("Whether GPUs are watched.")] = "auto"
-    act_on_faults: Annotated[
-        bool, about("Whether a fault is a notice; otherwise it is only reported.")
-    ] = False
-    poll_seconds: Annotated[PollSeconds, about("Time between looks at the GPUs.")] = 5.0
 
 
 class Report(Table, frozen=True):

@@ -78,16 +78,15 @@ def test_json_has_value_and_origin_of_every_key(write) -> None:
         "where": f"{file}:2",
         "pending": False,
     }
-    assert shown["settings"]["gpu.enabled"]["pending"] is True
+    assert shown["settings"]["report.pushgateway"]["pending"] is True
 
 
 def test_what_has_no_effect_yet_is_pending_only_away_from_its_default(write) -> None:
-    file = write('mode = "observe"\n[gpu]\nenabled = true\nact_on_faults = false\n')
+    file = write('mode = "observe"\n[report]\npushgateway = "http://a"\nwebhooks = []\n')
 
-    pending = pending_settings(load(file, {}, ["report.pushgateway=http://a"]))
+    pending = pending_settings(load(file, {}))
 
     assert [(setting.key.path, setting.value) for setting in pending] == [
-        ("gpu.enabled", True),
         ("report.pushgateway", "http://a"),
     ]
     assert pending[0].comment == f"{file}:3 (not in this version)"
