@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from support.nvml import build_library
 
 # A shared machine is slow at times; what an example costs is no finding. Same examples each run.
 settings.register_profile("lastcall", deadline=None, derandomize=True)
@@ -16,3 +20,12 @@ settings.load_profile("lastcall")
 def no_loop_without_need() -> None:
     """Keep looptime from making, for a test without a loop, a loop that nobody closes."""
     asyncio.set_event_loop(None)
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the fake NVIDIA driver's library, once for all workers of this run."""
+    folder = tmp_path_factory.getbasetemp()
+    return build_library(
+        (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "nvml"
+    )
