@@ -9,6 +9,10 @@ from msgspec.structs import asdict
 from lastcall.config import forms
 from lastcall.config.forms import Form, or_empty
 from lastcall.config.table import PollSeconds, Switch, Table, about
+from lastcall.core.gpu.rules import SignalOverride, make_rules
+from lastcall.core.gpu.signal_rules import SIGNALS
+
+_RULES = tuple(rule.name for rule in SIGNALS)
 
 
 class GpuXid(Table, frozen=True, kw_only=True):
@@ -35,7 +39,9 @@ class GpuRule(Table, frozen=True, kw_only=True):
     """How one signal is judged; what is left out stays as built in."""
 
     name: Annotated[
-        str, Meta(min_length=1), about("The rule's name, from the table in docs/reference/gpu.md.")
+        str,
+        Form(f"one of {', '.join(_RULES)}", _RULES.__contains__),
+        about("The rule's name; docs/reference/gpu.md says what each is about."),
     ]
     respond: Annotated[
         Literal["ignore", "degraded", "faulty"] | None, about("What it makes of the GPU.")
@@ -56,6 +62,19 @@ def _written(tables: Iterable[Any]) -> list[dict[str, object]]:
         {name: value for name, value in asdict(table).items() if value is not None}
         for table in tables
     ]
+
+
+def _fit(rules: tuple[GpuRule, ...]) -> bool:
+    try:
+        make_rules(
+            signals=(
+                SignalOverride(rule.name, rule.respond, rule.limit, rule.hits, rule.looks)
+                for rule in rules
+            )
+        )
+    except ValueError:
+        return False
+    return True
 
 
 class Gpu(Table, frozen=True):
@@ -88,6 +107,10 @@ class Gpu(Table, frozen=True):
     ] = ()
     rules: Annotated[
         tuple[GpuRule, ...],
-        Form("a list of tables, as [[gpu.rules]] makes it", write=_written),
+        Form(
+            "a list of tables, as [[gpu.rules]] makes it, with hits no more than looks",
+            _fit,
+            write=_written,
+        ),
         about("How signals are judged, before what is built in."),
     ] = ()

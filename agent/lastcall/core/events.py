@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lastcall.core.gpu_model import Gpu, Holder, Verdict, WatchState
+from lastcall.core.gpu.model import Gpu, Holder, Verdict, WatchState
 from lastcall.core.model import Kind, Node, Sighting
 
 
@@ -110,7 +110,7 @@ class SourceReported(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuWatchChanged(Event):
-    """The watch over the GPUs came to stand otherwise; see :class:`gpu_model.GpuWatch`."""
+    """The watch over the GPUs came to stand otherwise; see :class:`gpu.model.GpuWatch`."""
 
     journaled: ClassVar[bool] = True
     state: WatchState
@@ -122,7 +122,7 @@ class GpuWatchChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class GpuJudged(Event):
-    """A GPU, or for :data:`gpu_model.NODE` all of them together, is judged anew."""
+    """A GPU, or for :data:`gpu.model.NODE` all of them together, is judged anew."""
 
     journaled: ClassVar[bool] = True
     gpu: Gpu
@@ -133,6 +133,7 @@ class GpuJudged(Event):
 class GpuXidCounted(Event):
     """The driver reported an XID error, ``count`` times since it was last told of."""
 
+    journaled: ClassVar[bool] = True
     gpu: str
     xid: int
     count: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lastcall.core.gpu_model import Health, Recovery, WatchState
+from lastcall.core.gpu.model import Health, Recovery, WatchState
 from lastcall.core.views import NoticeView
 
 
@@ -310,7 +310,7 @@ class HookRan(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuWatchSeen(Fact):
-    """The watch over the GPUs stands otherwise; see :class:`gpu_model.GpuWatch`."""
+    """The watch over the GPUs stands otherwise; see :class:`gpu.model.GpuWatch`."""
 
     name: ClassVar[str] = "gpu_watch"
     state: WatchState

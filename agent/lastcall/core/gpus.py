@@ -22,7 +22,7 @@ from lastcall.core.facts import (
     HolderUnregistered,
     NodeGpuHealth,
 )
-from lastcall.core.gpu_model import (
+from lastcall.core.gpu.model import (
     SEVERITY,
     GpuRecord,
     GpuWatch,
@@ -31,7 +31,7 @@ from lastcall.core.gpu_model import (
     Recovery,
     Verdict,
 )
-from lastcall.core.model import Kind, Node
+from lastcall.core.model import Kind, Node, Notice
 from lastcall.core.turn import Turn, with_item
 
 BURST_SECONDS = 180.0
@@ -43,6 +43,9 @@ RELEASED_SECONDS = 600.0
 
 REBOOTS_IN_VAIN = 2
 """After so many reboots that did not help, another does not either."""
+
+_EMPTY = ("drained", "none")
+"""Drains after which nothing of ours stands in a reset's way: all is gone, or nobody drains."""
 
 _HELPED_BY_REBOOT = (Recovery.RESET, Recovery.REBOOT, Recovery.REPLACE)
 
@@ -80,7 +83,7 @@ def judged(turn: Turn, event: GpuJudged) -> None:
     if verdict.health is Health.HEALTHY:
         record = replace(record, sign_at=None, safe_at=None, lost_at=None)
     elif verdict.marks and record.sign_at is None and verdict.health is not Health.UNKNOWN:
-        record = replace(record, sign_at=turn.now)
+        record = replace(record, sign_at=min(turn.now, *(mark.since for mark in verdict.marks)))
     if verdict.lost and record.lost_at is None:
         record = _lose(turn, record)
     if record == known and event.gpu.uuid in turn.node.gpus:
@@ -129,6 +132,9 @@ def start(turn: Turn) -> None:
     """Take up where an earlier run of the agent stood."""
     if turn.node.gpus_released_until is not None:
         turn.do(WatchGpus(watched=False))
+    if turn.node.gpus:
+        # Who keeps it elsewhere may have missed it.
+        _publish_node_health(turn, node_verdict(turn.node))
 
 
 def follow(turn: Turn, before: Node) -> None:
@@ -231,21 +237,27 @@ def _jobs(node: Node) -> set[str]:
 
 
 def _release_for_reset(turn: Turn, before: Node) -> None:
-    """Let go of the GPUs once the node is drained for one that needs a reset."""
+    """Let go of the GPUs once nobody works on the node any more for one that needs a reset."""
     if before.notices is turn.node.notices or turn.node.gpus_released_until is not None:
         return
     for notice in turn.node.notices.values():
         was = before.notices.get(notice.id)
-        drained_now = notice.drained is not None and (was is None or was.drained is None)
-        is_fault = notice.lead.sighting.kind is Kind.GPU_FAULT and not notice.drill
-        if drained_now and is_fault and node_verdict(turn.node).recovery is Recovery.RESET:
+        emptied_now = _is_emptied(notice) and not (was is not None and _is_emptied(was))
+        if emptied_now and node_verdict(turn.node).recovery is Recovery.RESET:
             release(turn)
+
+
+def _is_emptied(notice: Notice) -> bool:
+    is_fault = notice.lead.sighting.kind is Kind.GPU_FAULT and not notice.drill
+    return is_fault and notice.drained in _EMPTY and not notice.unsettled
 
 
 def _say_health(turn: Turn, before: GpuRecord, after: GpuRecord) -> None:
     old, new = before.verdict, after.verdict
     if (old.health, old.reasons, old.recovery) == (new.health, new.reasons, new.recovery):
         return
+    if not after.gpu.uuid and not old.marks and not new.marks:
+        return  # nothing is said of all together but what each of them says
     turn.publish(
         GpuHealth(
             gpu=after.gpu.uuid,
@@ -263,4 +275,10 @@ def _say_node_health(turn: Turn, old: Verdict) -> None:
     new = node_verdict(turn.node)
     if (old.health, old.reasons, old.recovery) == (new.health, new.reasons, new.recovery):
         return
-    turn.publish(NodeGpuHealth(new.health, new.reasons, new.recovery, detail_of(new)))
+    _publish_node_health(turn, new)
+
+
+def _publish_node_health(turn: Turn, verdict: Verdict) -> None:
+    turn.publish(
+        NodeGpuHealth(verdict.health, verdict.reasons, verdict.recovery, detail_of(verdict))
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lastcall.core.estimates import JobHistory
-from lastcall.core.gpu_model import GpuRecord, GpuWatch, Holder
+from lastcall.core.gpu.model import GpuRecord, GpuWatch, Holder
 
 
 class Kind(StrEnum):

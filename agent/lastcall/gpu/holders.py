@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lastcall.core.gpu_model import Holder
+from lastcall.core.gpu.model import Holder
 from lastcall.gpu.process import Stat, command, parents, stat
 
 _MOST_PIDS = 4194304

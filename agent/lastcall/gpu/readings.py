@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastcall.core.gpu_model import Figures, Look, NodeLook
+from lastcall.core.gpu.model import Figures, Look, NodeLook
 from lastcall.gpu.idle import Idle
 
 FRESH_LOOKS = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum, auto
 
-from lastcall.core.gpu_model import XidSeen
+from lastcall.core.gpu.model import XidSeen
 
 
 class Witness(Enum):

@@ -50,7 +50,7 @@ from lastcall.core.events import (
     Tick,
     UncordonEnded,
 )
-from lastcall.core.gpu_model import Gpu, Health, Holder, Verdict, WatchState
+from lastcall.core.gpu.model import Gpu, Health, Holder, Verdict, WatchState
 from lastcall.core.machine import EVENTS, TABLE
 from lastcall.core.model import Node, Phase
 from support.happenings import (

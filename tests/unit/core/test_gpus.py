@@ -28,7 +28,7 @@ from lastcall.core.facts import (
     HolderUnregistered,
     NodeGpuHealth,
 )
-from lastcall.core.gpu_model import (
+from lastcall.core.gpu.model import (
     NODE,
     Gpu,
     Health,
@@ -53,12 +53,12 @@ LOST = Mark(
 RESET = Mark(reason="recovery_action", health=Health.FAULTY, recovery=Recovery.RESET)
 
 
-def degraded() -> Verdict:
-    return Verdict(Health.DEGRADED, (REMAP,))
+def degraded(since: float = 10) -> Verdict:
+    return Verdict(Health.DEGRADED, (replace(REMAP, since=since),))
 
 
-def faulty(mark: Mark = LOST) -> Verdict:
-    return Verdict(Health.FAULTY, (mark,))
+def faulty(mark: Mark = LOST, since: float = 10) -> Verdict:
+    return Verdict(Health.FAULTY, (replace(mark, since=since),))
 
 
 def fault(code: str = "faulty", action: Action = Action.NONE) -> Sighting:
@@ -199,7 +199,7 @@ def test_a_gpu_that_recovers_begins_anew() -> None:
     story.at(12, saved())
     story.at(500, GpuJudged(FIRST, HEALTHY))
 
-    lost = story.at(900, GpuJudged(FIRST, faulty())).fact(GpuLost)
+    lost = story.at(900, GpuJudged(FIRST, faulty(since=900))).fact(GpuLost)
 
     assert (lost.seconds, lost.saved) == (0, "no")
 
@@ -280,20 +280,36 @@ def test_a_restart_of_the_agent_does_not_take_up_what_was_let_go() -> None:
     assert story.at(20, Started()).command(WatchGpus) == WatchGpus(watched=False)
 
 
-def drained(story: Story, mark: Mark) -> list[WatchGpus]:
+def drained(mark: Mark, outcome: str = "drained") -> list[WatchGpus]:
+    story = a_node()
     story.at(10, GpuJudged(FIRST, faulty(mark)), GPUS.shows(fault()))
     name = story.notice().id
     story.at(11, CordonEnded(name, cordoned=True))
     story.at(12, flushed("s0", name))
-    return story.at(14, DrainEnded(name, "drained")).commands(WatchGpus)
+    return story.at(14, DrainEnded(name, outcome)).commands(WatchGpus)
 
 
 def test_after_the_drain_for_a_reset_the_gpus_are_let_go() -> None:
-    assert drained(a_node(), RESET) == [WatchGpus(watched=False)]
+    assert drained(RESET) == [WatchGpus(watched=False)]
+
+
+def test_without_a_scheduler_they_are_let_go_once_every_process_has_flushed() -> None:
+    story = a_node()
+    story.at(10, GpuJudged(FIRST, faulty(RESET)), GPUS.shows(fault()))
+    name = story.notice().id
+
+    undrained = story.at(11, DrainEnded(name, "none")).commands(WatchGpus)
+    flushed_too = story.at(12, flushed("s0", name)).commands(WatchGpus)
+
+    assert (undrained, flushed_too) == ([], [WatchGpus(watched=False)])
+
+
+def test_a_node_that_could_not_be_emptied_cannot_be_reset_and_stays_watched() -> None:
+    assert drained(RESET, "incomplete") == []
 
 
 def test_a_reboot_needs_nobody_to_let_go() -> None:
-    assert drained(a_node(), LOST) == []
+    assert drained(LOST) == []
 
 
 # --- reboots that do not help ----------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lastcall.core.gpu_model import Holder
+from lastcall.core.gpu.model import Holder
 from lastcall.gpu.holders import Holders
 
 GPU, OTHER = "GPU-1", "GPU-2"

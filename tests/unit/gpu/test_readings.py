@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastcall.core.gpu_model import Gpu, Look, NodeLook
+from lastcall.core.gpu.model import Gpu, Look, NodeLook
 from lastcall.gpu.readings import Readings
 
 FIRST, SECOND = Gpu("GPU-a", 0), Gpu("GPU-b", 1)

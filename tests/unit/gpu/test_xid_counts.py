@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastcall.core.gpu_model import XidSeen
+from lastcall.core.gpu.model import XidSeen
 from lastcall.gpu.xid_counts import Witness, XidCounts
 
 

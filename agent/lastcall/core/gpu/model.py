@@ -51,6 +51,16 @@ class WatchState(StrEnum):
     RELEASED = "released"
 
 
+WATCH_TROUBLES = (
+    WatchState.NO_DRIVER,
+    WatchState.DRIVER_CHANGED,
+    WatchState.ACCESS_LOST,
+    WatchState.UNRESPONSIVE,
+    WatchState.CRASHED,
+)
+"""States in which GPUs that may be there are not watched, though they should be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU. Its index is the driver's of now, and may be another's after a restart."""

@@ -1,0 +1,150 @@
+"""What one look at a GPU changes in what is known of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lastcall.core.gpu import xid_signs
+from lastcall.core.gpu.answers import CODES, UNCLEAR, UNSUPPORTED
+from lastcall.core.gpu.belief import GOOD_LOOKS, GpuBelief, Standing
+from lastcall.core.gpu.model import Look, Mark
+from lastcall.core.gpu.rules import Rules
+from lastcall.core.gpu.signal_rules import SignalRule
+from lastcall.core.gpu.signals import sample
+
+HANGS = "driver_unresponsive"
+"""The reason of a GPU that a call hangs on; its first good answer ends it."""
+
+_SELDOM = (
+    "pcie_generation",
+    "pcie_generation_max",
+    "pcie_width",
+    "pcie_width_max",
+    "nvlink_present",
+    "mig",
+)
+"""Figures that other signals are judged by, and that not every look reads."""
+
+_NO_SIGNAL = frozenset({"call_seconds_max"})
+"""What a look has even where it read nothing."""
+
+
+def look_at(belief: GpuBelief, look: Look, rules: Rules, *, gpus: int, quiet: bool) -> GpuBelief:
+    """Return what is known after a look.
+
+    Args:
+        belief: what was known.
+        look: the look.
+        rules: the rules.
+        gpus: how many GPUs the node has.
+        quiet: errors that ended processes cause say nothing now.
+    """
+    look = _sound(look)
+    code = _code(look)
+    answer = CODES.get(code)
+    may_pass = answer is not None and answer.in_a_row > 1
+    belief = replace(
+        belief,
+        gpu=look.gpu if look.gpu.name else replace(look.gpu, name=belief.gpu.name),
+        answers=code == 0 or (belief.answers and may_pass),
+        unclear=belief.unclear + 1 if may_pass else 0,
+    )
+    if code:
+        belief = replace(belief, action_is_new=False, codes=_refused(belief, look, code))
+    else:
+        belief = _read(belief, look, rules.signals, gpus=gpus, quiet=quiet)
+    return _with_xids(belief, look, rules, answers=code == 0)
+
+
+def _sound(look: Look) -> Look:
+    """Return the look without figures that are none."""
+    if all(math.isfinite(value) for value in look.values.values()):
+        return look
+    finite = {name: value for name, value in look.values.items() if math.isfinite(value)}
+    return replace(look, values=finite)
+
+
+def _code(look: Look) -> int:
+    """Return the code that says something of the GPU itself.
+
+    An unclear one says so only where nothing could be read: one call alone may fail with it for
+    ever (distributed issue 5342).
+    """
+    if look.code in UNCLEAR and not look.values.keys() <= _NO_SIGNAL:
+        return 0
+    return look.code
+
+
+def _refused(belief: GpuBelief, look: Look, code: int) -> Mapping[str, Standing]:
+    codes = {reason: Standing(standing.mark) for reason, standing in belief.codes.items()}
+    answer = CODES.get(code)
+    if answer is None or answer.reason in codes:
+        return codes
+    if answer.in_a_row > 1 and belief.unclear < answer.in_a_row:
+        return codes
+    mark = Mark(
+        reason=answer.reason,
+        health=answer.health,
+        recovery=answer.recovery,
+        detail=f"{answer.words}: {look.call or 'a call'} answered {code}",
+        since=look.at,
+        lost=answer.lost,
+    )
+    return {**codes, answer.reason: Standing(mark)}
+
+
+def _read(
+    belief: GpuBelief, look: Look, rules: tuple[SignalRule, ...], *, gpus: int, quiet: bool
+) -> GpuBelief:
+    values = look.values
+    action = belief.action
+    if "recovery_action" in values:
+        action = int(values["recovery_action"])
+    elif look.codes.get("recovery_action") in UNSUPPORTED:
+        action = None
+    seldom = {name: values[name] for name in _SELDOM if name in values}
+    belief = replace(
+        belief,
+        action=action,
+        action_is_new="recovery_action" in values,
+        known={**belief.known, **seldom} if seldom else belief.known,
+    )
+    sampled = sample(belief, look, rules, gpus=gpus, quiet=quiet)
+    return replace(
+        belief,
+        signals=sampled.signals,
+        pasts=sampled.pasts,
+        codes=_answered(belief.codes, action),
+    )
+
+
+def _answered(codes: Mapping[str, Standing], action: int | None) -> Mapping[str, Standing]:
+    """Return what stands of refusals after a good answer.
+
+    While the driver wants a recovery, that a call works says nothing (HAMi pull request 2213).
+    """
+    after: dict[str, Standing] = {}
+    for reason, standing in codes.items():
+        good = 0 if action else standing.good + 1
+        if reason != HANGS and good < GOOD_LOOKS:
+            after[reason] = replace(standing, good=good)
+    return after
+
+
+def _with_xids(belief: GpuBelief, look: Look, rules: Rules, *, answers: bool) -> GpuBelief:
+    if not belief.xids:
+        return belief
+    action = belief.action if belief.action_is_new else None
+    xids = {
+        number: after
+        for number, sign in belief.xids.items()
+        if (
+            after := xid_signs.look(
+                sign, rules.xid(number), look.at, answers=answers, action=action
+            )
+        )
+        is not None
+    }
+    return replace(belief, xids=xids)

@@ -1,0 +1,84 @@
+"""What is taken over from before, and what is forgotten once the GPUs were reset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from lastcall.core.gpu.answers import UNKNOWN_ACTION
+from lastcall.core.gpu.belief import GpuBelief, NodeBelief, Standing, XidSign
+from lastcall.core.gpu.looks import HANGS
+from lastcall.core.gpu.model import Gpu, Mark, Recovery, Verdict
+from lastcall.core.gpu.node_signs import DRIVER_MISSING, MISSING, UPGRADE_PENDING
+from lastcall.core.gpu.signal_rules import SIGNALS
+
+_RULE_OF = {rule.name: rule.name for rule in SIGNALS} | {UNKNOWN_ACTION.reason: "recovery_action"}
+"""By reason: the rule whose mark it is."""
+
+_OF_NODE = (MISSING, DRIVER_MISSING, UPGRADE_PENDING, HANGS)
+
+
+def remember(
+    gpus: Mapping[str, GpuBelief], node: NodeBelief, verdicts: Mapping[str, tuple[Gpu, Verdict]]
+) -> tuple[Mapping[str, GpuBelief], NodeBelief]:
+    """Return what is known once the verdicts of an earlier run are.
+
+    Their marks stand until looks speak against them; what has been seen since is newer.
+    """
+    after = dict(gpus)
+    for uuid, (gpu, verdict) in verdicts.items():
+        if uuid:
+            after[uuid] = _recalled(after.get(uuid, GpuBelief(gpu=gpu)), verdict.marks)
+    if "" in verdicts:
+        node, nobody = _recalled_node(node, verdicts[""][1].marks, after.get(""))
+        if nobody is not None:
+            after[""] = nobody
+    return after, node
+
+
+def repaired(gpus: Mapping[str, GpuBelief]) -> Mapping[str, GpuBelief]:
+    """Return what is known once the GPUs were reset.
+
+    What a reset does not repair stands; what it should have repaired and did not is seen again.
+    """
+    return {
+        uuid: GpuBelief(
+            gpu=gpu.gpu,
+            signals={
+                name: standing
+                for name, standing in gpu.signals.items()
+                if standing.mark.recovery is Recovery.REPLACE
+            },
+        )
+        for uuid, gpu in gpus.items()
+        if gpu.gpu.uuid
+    }
+
+
+def _recalled(belief: GpuBelief, marks: Iterable[Mark]) -> GpuBelief:
+    codes, signals, xids = dict(belief.codes), dict(belief.signals), dict(belief.xids)
+    for mark in marks:
+        if mark.xid is not None:
+            xids.setdefault(mark.xid, _sign(mark, mark.xid))
+        elif mark.reason in _RULE_OF:
+            signals.setdefault(_RULE_OF[mark.reason], Standing(mark))
+        else:
+            codes.setdefault(mark.reason, Standing(mark))
+    return replace(belief, codes=codes, signals=signals, xids=xids)
+
+
+def _recalled_node(
+    node: NodeBelief, marks: Iterable[Mark], nobody: GpuBelief | None
+) -> tuple[NodeBelief, GpuBelief | None]:
+    of_node = dict(node.marks)
+    of_nobody = [mark for mark in marks if mark.xid is not None]
+    for mark in marks:
+        if mark.reason in _OF_NODE:
+            of_node.setdefault(mark.reason, Standing(mark))
+    if of_nobody:
+        nobody = _recalled(nobody or GpuBelief(gpu=Gpu("")), of_nobody)
+    return replace(node, marks=of_node), nobody
+
+
+def _sign(mark: Mark, number: int) -> XidSign:
+    return XidSign(number=number, first_at=mark.since, last_at=mark.since, mark=mark)
