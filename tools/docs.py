@@ -113,6 +113,12 @@ and past the cap they fold into `other`.
 
 Drills are told apart: their notices have source `manual` and their flushes kind `manual`.
 
+`gpu` is a GPU's UUID, `unknown` where the driver did not say which it was; the 64 first have series
+of their own. A figure of a GPU is shown only while it is fresh, that is for three looks and at
+least for 15 s: while the driver does not answer,
+`lastcall_gpu_last_success_timestamp_seconds` grows old and the figures are
+gone. What the driver counts goes back to 0 when it is loaded anew.
+
 | name | type | labels | meaning |
 |---|---|---|---|
 """

@@ -12,8 +12,15 @@ JOB_LIMIT = 50
 JOB_LENGTH = 64
 """Characters in the label of a job."""
 
+GPU_LIMIT = 64
+"""GPUs that have series of their own."""
+
+GPU_LENGTH = 64
+"""Characters in the label of a GPU: a UUID has 40, one of MIG more."""
+
 OTHER = "other"
 UNNAMED = "unnamed"
+UNKNOWN = "unknown"
 DRILL = "manual"
 """The source of a rehearsed notice and the kind of its flushes, whatever kind it rehearses."""
 
@@ -34,6 +41,7 @@ SOURCE_KINDS: dict[str, tuple[Kind, ...]] = {
     "url": (*_ENDS, Kind.REBALANCE),
     "schedule": (Kind.TERMINATION,),
     "shutdown": (Kind.SHUTDOWN,),
+    "gpu": (Kind.GPU_FAULT,),
     DRILL: tuple(Kind),
 }
 """What each source can announce; one that is not listed may announce anything."""
@@ -58,23 +66,49 @@ class Pairs:
         return [(source, kind.value) for kind in self._kinds[source]]
 
 
-class JobLabels:
-    """Labels for the names that clients give their jobs.
+class CappedLabels:
+    """Labels for names that come from elsewhere.
 
-    The first :data:`JOB_LIMIT` names are labels of their own for as long as the agent runs; those
-    after them share :data:`OTHER`. Nothing is kept of a name without a label of its own.
+    The first so many names are labels of their own for as long as the agent runs; those after them
+    share :data:`OTHER`. Nothing is kept of a name without a label of its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int, length: int, unnamed: str) -> None:
+        """Begin without any.
+
+        Args:
+            limit: how many names have labels of their own.
+            length: characters in a label.
+            unnamed: the label of an empty name.
+        """
+        self._limit = limit
+        self._length = length
+        self._unnamed = unnamed
         self._own: set[str] = set()
 
-    def label(self, job: str) -> str:
-        """Return the label for a job: printable, short, and one of a limited number."""
-        printable = "".join(letter if letter.isprintable() else "_" for letter in job)
-        label = printable.strip()[:JOB_LENGTH] or UNNAMED
+    def label(self, name: str) -> str:
+        """Return the label for a name: printable, short, and one of a limited number."""
+        printable = "".join(letter if letter.isprintable() else "_" for letter in name)
+        label = printable.strip()[: self._length] or self._unnamed
         if label in self._own:
             return label
-        if len(self._own) >= JOB_LIMIT:
+        if len(self._own) >= self._limit:
             return OTHER
         self._own.add(label)
         return label
+
+
+class JobLabels(CappedLabels):
+    """Labels for the names that clients give their jobs."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        super().__init__(JOB_LIMIT, JOB_LENGTH, UNNAMED)
+
+
+class GpuLabels(CappedLabels):
+    """Labels for GPUs, by their UUIDs; where the driver did not say which, ``unknown``."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        super().__init__(GPU_LIMIT, GPU_LENGTH, UNKNOWN)

@@ -18,8 +18,11 @@ from lastcall.core.estimates import JobAdvice
 from lastcall.core.facts import Fact
 from lastcall.core.model import Node, Outcome
 from lastcall.core.views import NoticeView
+from lastcall.record.gpu_families import GpuFamilies
+from lastcall.record.gpu_readings import GpuReadings
+from lastcall.record.gpu_state import GpuCollector
 from lastcall.record.metric_families import Families
-from lastcall.record.metric_labels import DRILL, PHASES, JobLabels, Pairs
+from lastcall.record.metric_labels import DRILL, PHASES, GpuLabels, JobLabels, Pairs
 from lastcall.record.metrics_state import JournalHealth, StateCollector
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ class Metrics:
         version: str,
         drain_backend: str = "none",
         journal: JournalHealth | None = None,
+        gpus: GpuReadings | None = None,
     ) -> None:
         """Make all series that can be known now, at zero.
 
@@ -61,6 +65,7 @@ class Metrics:
             version: the agent's.
             drain_backend: what empties the node.
             journal: what is said of its health; ``None`` leaves its series out.
+            gpus: where the figures of the GPUs are; ``None`` leaves those out.
         """
         # The client library has this switch for the whole process only.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it untyped
@@ -87,6 +92,18 @@ class Metrics:
                 journal=journal,
             )
         )
+        gpu_labels = GpuLabels()
+        gpu_families = GpuFamilies(self.registry, gpu_labels)
+        self.registry.register(
+            GpuCollector(
+                node,
+                monotonic=monotonic,
+                wall=wall,
+                labels=gpu_labels,
+                families=gpu_families,
+                readings=gpus,
+            )
+        )
         ProcessCollector(registry=self.registry)
         self._recorders: Mapping[type[Fact], Callable[[Any], None]] = {
             facts.SourceAnswered: self._source_answered,
@@ -101,6 +118,7 @@ class Metrics:
             facts.PodMoved: self._pod_moved,
             facts.NodeDrained: self._node_drained,
             facts.HookRan: self._hook_ran,
+            **gpu_families.recorders(),
         }
 
     def record(self, fact: Fact) -> None:

@@ -14,6 +14,8 @@ from lastcall.core.estimates import JobAdvice, JobHistory
 from lastcall.core.flushes import unsaved_seconds
 from lastcall.core.model import Client, Flush, Node, Notice, Outcome, Phase, SourceHealth
 from lastcall.core.views import view
+from lastcall.record import gpu_status
+from lastcall.record.gpu_readings import GpuReadings, SeenGpus
 
 SHOWN_ENDED = 20
 """Ended notices that are shown, the latest first."""
@@ -34,6 +36,7 @@ def status(
     advice: Callable[[Node, str], JobAdvice] | None = None,
     reserve_seconds: float = 0.0,
     drain: Mapping[str, Any] | None = None,
+    gpus: GpuReadings | None = None,
 ) -> dict[str, Any]:
     """Return what the agent knows, ready for JSON.
 
@@ -45,8 +48,11 @@ def status(
         advice: returns what is known of a job's next flush; without it that is unknown.
         reserve_seconds: what is kept back from a deadline for the drain.
         drain: what the drain backend shows of itself.
+        gpus: where the figures of the GPUs are; without it there are none.
     """
-    return _Status(node, now, wall, advice, reserve_seconds).whole(agent, drain or {})
+    whole = _Status(node, now, wall, advice, reserve_seconds).whole(agent, drain or {})
+    whole["gpu"] = gpu_status.show(node, SeenGpus(node, gpus, now), now=now, to_unix=wall - now)
+    return whole
 
 
 class _Status:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lastcall.core.events import ClientLeft, DrillRequested
+from lastcall.core.events import ClientLeft, DrillRequested, GpuWatchRequested
 from lastcall.core.model import Kind
 from lastcall.serve import peers, translate
 from lastcall.serve.base import Clock, Post, Status
@@ -24,6 +24,7 @@ from lastcall.wire.messages import (
     DrillRequest,
     Error,
     FromClient,
+    GpuRequest,
     Hello,
     Message,
     StatusRequest,
@@ -50,7 +51,7 @@ class Services:
     """What every session needs of the agent.
 
     Attributes:
-        operators: users that may ask for the status and for drills.
+        operators: users that may ask for the status, for drills, and to let go of the GPUs.
     """
 
     post: Post
@@ -129,7 +130,7 @@ class Session:
             return
         self._bad_lines = 0
         match message:
-            case StatusRequest() | DrillRequest():
+            case StatusRequest() | DrillRequest() | GpuRequest():
                 self._operate(message)
             case Bye():
                 self._take_farewell(message)
@@ -224,7 +225,7 @@ class Session:
         if self._connection is not None:
             self._connection.part()
 
-    def _operate(self, message: StatusRequest | DrillRequest) -> None:
+    def _operate(self, message: StatusRequest | DrillRequest | GpuRequest) -> None:
         if self.peer.uid not in self._services.operators:
             self._complain("unauthorized", f"{message.type} is for root and the agent's own user")
             return
@@ -236,6 +237,8 @@ class Session:
                 self.send(status_line(self._services.status()))
             case DrillRequest():
                 self._request_drill(message)
+            case GpuRequest():
+                self._services.post(GpuWatchRequested(self.name, message.watched))
 
     def _request_drill(self, request: DrillRequest) -> None:
         shortest, longest = LEAD_SECONDS

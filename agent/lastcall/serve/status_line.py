@@ -11,6 +11,9 @@ from lastcall.wire.messages import AGENT_LINE_LIMIT
 _SPARE_BYTES = 256
 """Room for the counts of what was left out."""
 
+_GPU_LISTS = ("gpus", "unregistered")
+"""Lists that stand under ``gpu`` and can be long as well."""
+
 
 def status_line(status: Mapping[str, Any], limit_bytes: int = AGENT_LINE_LIMIT) -> bytes:
     """Return the view as a line of at most so many bytes, the newline included.
@@ -23,6 +26,11 @@ def status_line(status: Mapping[str, Any], limit_bytes: int = AGENT_LINE_LIMIT) 
         return line
     lists = {name: items for name, items in whole.items() if isinstance(items, list)}
     rest = {name: value for name, value in whole.items() if name not in lists}
+    gpu = rest.get("gpu", {})
+    of_gpus = {name: gpu[name] for name in _GPU_LISTS if name in gpu}
+    if of_gpus:
+        rest["gpu"] = gpu | {name: [] for name in of_gpus}
+        lists |= of_gpus
     room = _Room(limit_bytes - len(encode_object(rest)) - _SPARE_BYTES)
     notices = lists.pop("notices", [])
     shown = room.fill("notices", ({**notice, "flushes": []} for notice in notices))
@@ -31,6 +39,8 @@ def status_line(status: Mapping[str, Any], limit_bytes: int = AGENT_LINE_LIMIT) 
     # The list of clients is the longest, and what matters of them stands in the flushes.
     by_size = sorted(lists, key=lambda name: len(lists[name]))
     filled = {name: room.fill(name, lists[name]) for name in by_size}
+    if of_gpus:
+        rest["gpu"] |= {name: filled.pop(name) for name in of_gpus}
     return encode_object({**rest, "notices": shown, **filled, "left_out": room.left_out})
 
 

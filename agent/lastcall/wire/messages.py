@@ -158,6 +158,14 @@ class StatusRequest(Message):
     type: ClassVar[str] = "status"
 
 
+@dataclass(frozen=True, slots=True)
+class GpuRequest(Message):
+    """Let go of the GPUs, so that one can be reset, or watch them again after that."""
+
+    type: ClassVar[str] = "gpu"
+    watched: bool
+
+
 # --- from the agent --------------------------------------------------------------------------
 
 
@@ -261,6 +269,7 @@ FromClient = (
     | Bye
     | DrillRequest
     | StatusRequest
+    | GpuRequest
 )
 FromAgent = Welcome | Notice | Withdrawn | Advice | Ok | Error | Bye
 
@@ -279,6 +288,7 @@ CLIENT_MESSAGES: dict[str, type[FromClient]] = {
         Bye,
         DrillRequest,
         StatusRequest,
+        GpuRequest,
     )
 }
 AGENT_MESSAGES: dict[str, type[FromAgent]] = {

@@ -1,4 +1,4 @@
-"""Status and drills: for root and the agent's own user, with or without a hello."""
+"""Status, drills and the GPUs: for root and the agent's own user, with or without a hello."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import pytest
 
 from lastcall.core.commands import Confirm
-from lastcall.core.events import ClientJoined, DrillRequested
+from lastcall.core.events import ClientJoined, DrillRequested, GpuWatchRequested
 from lastcall.core.model import Kind
 from lastcall.serve import session
 from lastcall.wire.messages import AGENT_LINE_LIMIT
@@ -94,6 +94,26 @@ async def test_an_impossible_drill_is_refused(door, fields):
     assert not door.all(DrillRequested)
 
 
+@pytest.mark.parametrize("watched", [True, False])
+async def test_a_word_about_the_gpus_is_passed_on_and_answered(door, watched):
+    client = await door.connect()
+    client.say("gpu", watched=watched)
+
+    asked = await door.wait(GpuWatchRequested)
+    assert asked.watched is watched
+    door.socket.confirm(Confirm(asked.session, "gpu"))
+    assert await client.hear() == {"type": "ok", "re": "gpu"}
+
+
+@pytest.mark.parametrize("fields", [{}, {"watched": "no"}, {"watched": None}])
+async def test_a_word_about_the_gpus_that_does_not_say_what_is_wanted_is_refused(door, fields):
+    client = await door.connect()
+    client.say("gpu", **fields)
+
+    await client.hear_error("bad_message")
+    assert not door.all(GpuWatchRequested)
+
+
 STRANGER = """
 import os, socket, sys
 os.setgid(65534); os.setuid(65534)
@@ -103,6 +123,7 @@ s.sendall(b'{"type":"drill"}\\n'); print(lines.readline().strip(), flush=True)
 s.sendall(b'{"type":"status"}\\n'); print(lines.readline().strip(), flush=True)
 s.sendall(b'{"type":"hello","protocol":[1,1]}\\n'); print(lines.readline().strip(), flush=True)
 s.sendall(b'{"type":"drill"}\\n'); print(lines.readline().strip(), flush=True)
+s.sendall(b'{"type":"gpu","watched":false}\\n'); print(lines.readline().strip(), flush=True)
 """
 
 
@@ -112,9 +133,16 @@ async def test_any_other_user_is_refused_but_may_train(directory):
     os.chmod(directory, 0o755)
     async with Door(directory) as door:
         with program(STRANGER, str(door.path)) as process:
-            answers = [await asyncio.to_thread(wait_for_line, process) for _ in range(4)]
+            answers = [await asyncio.to_thread(wait_for_line, process) for _ in range(5)]
 
-        assert ["unauthorized" in answer for answer in answers] == [True, True, False, True]
+        assert ["unauthorized" in answer for answer in answers] == [
+            True,
+            True,
+            False,
+            True,
+            True,
+        ]
         assert "welcome" in answers[2]
         assert door.all(ClientJoined)[0].uid == 65534
         assert not door.all(DrillRequested)
+        assert not door.all(GpuWatchRequested)

@@ -20,6 +20,10 @@ from lastcall.core.events import (
     Event,
     EvictionReported,
     FlushReported,
+    GpuHoldersSeen,
+    GpuJudged,
+    GpuWatchChanged,
+    GpuXidCounted,
     Intended,
     ProcessDied,
     ProvidersFound,
@@ -28,10 +32,12 @@ from lastcall.core.events import (
     SourceReported,
     Started,
 )
+from lastcall.core.gpu.model import Holder, NodeLook, WatchState
 from lastcall.core.machine import Machine
 from lastcall.core.model import Action, Kind, Node, Sighting
 from lastcall.core.turn import Settings
 from lastcall.record.metrics import Metrics
+from support.gpus import DEGRADED, GPU_0, GPU_1, HEALTHY, LOST, FixedReadings
 from support.needs import need_program
 
 CheckGolden = Callable[[str, str], None]
@@ -51,6 +57,7 @@ class Agent:
         self.now = 0.0
         self.node = Node()
         self.machine = Machine(Settings())
+        self.readings = FixedReadings()
         self.metrics = Metrics(
             lambda: self.node,
             monotonic=lambda: self.now,
@@ -58,6 +65,7 @@ class Agent:
             advice=lambda node, job: self.machine.advice(node, job, self.now),
             version="1.2.3",
             journal=Journal(),
+            gpus=self.readings,
         )
 
     def at(self, now: float, *events: Event) -> None:
@@ -117,8 +125,18 @@ def rehearse(agent: Agent) -> None:
     agent.at(212, flushed(0, drill), flushed(1, drill))
 
 
+def lose_a_gpu(agent: Agent) -> None:
+    """Of two GPUs one is to be reset, and is lost after all work was saved."""
+    agent.at(300, GpuWatchChanged(state=WatchState.WATCHING))
+    agent.at(301, GpuJudged(GPU_0, HEALTHY), GpuJudged(GPU_1, HEALTHY))
+    agent.at(310, GpuHoldersSeen((Holder(77, (GPU_0.uuid,), "python other.py"),)))
+    agent.at(320, GpuXidCounted(GPU_1.uuid, 63, 1), GpuJudged(GPU_1, DEGRADED))
+    agent.at(334, CheckpointReported(session="s0", step=8, stall_seconds=0.5, durable_seconds=9.0))
+    agent.at(500, GpuXidCounted(GPU_1.uuid, 79, 2), GpuJudged(GPU_1, LOST))
+
+
 def story() -> Agent:
-    """A drill; then a preemption that one rank survives on disk and the other does not."""
+    """A drill; a GPU's loss; then a preemption that one rank survives on disk, the other not."""
     agent = Agent()
     agent.at(100, Started(), ProvidersFound(("aws",), "dmi: Amazon EC2"))
     agent.at(101, SourcePolled("aws", "ok", "instance-action", skew_seconds=-0.25))
@@ -127,6 +145,7 @@ def story() -> Agent:
     agent.at(103, ResumeReported(session="s0", step=4, lost_steps=17))
     agent.at(110, CheckpointReported(session="s0", step=6, stall_seconds=0.5, durable_seconds=9.0))
     rehearse(agent)
+    lose_a_gpu(agent)
     agent.at(990, SourcePolled("aws", "throttled", "events", "429"))
     agent.at(1000, SourcePolled("aws", "notice", "instance-action"), preemption(1120))
     real = agent.notice_id
@@ -136,6 +155,9 @@ def story() -> Agent:
     agent.at(1001, Intended("s0", real, "save"))
     agent.at(1015, flushed(0, real))
     agent.at(1020, ProcessDied("41@1"), DrainEnded(real, "drained"))
+    agent.readings.read(GPU_0, 1018.0, idle_ratio=0.0625)
+    agent.readings.read(GPU_1, 498.0)
+    agent.readings.look = NodeLook(at=1000.0, driver_count=1, pci_count=2)
     return agent
 
 

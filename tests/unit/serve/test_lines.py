@@ -67,6 +67,30 @@ def test_the_flushes_of_the_first_notice_are_shown_before_those_of_the_next():
     assert answer["agent"] == {"version": "1"}
 
 
+def test_gpus_and_their_processes_are_shown_before_clients():
+    gpus = [{"gpu": f"GPU-{number}", "figures": {"x" * 600: 1.0}} for number in range(16)]
+    holders = [{"pid": number, "command": "y" * 60} for number in range(50)]
+    gpu = {"health": "healthy", "gpus": gpus, "unregistered": holders}
+
+    answer = shown(status(clients=2000) | {"gpu": gpu})
+
+    assert answer["gpu"] == gpu
+    assert set(answer["left_out"]) == {"clients"}
+
+
+def test_of_too_many_processes_on_the_gpus_as_many_as_fit_are_shown_and_the_rest_is_counted():
+    holders = [{"pid": number, "command": "y" * 60} for number in range(2000)]
+    gpu = {"health": "healthy", "gpus": [], "unregistered": holders}
+
+    answer = shown(status(jobs=2) | {"gpu": gpu})
+
+    seen = answer["gpu"]["unregistered"]
+    assert 400 < len(seen) < 2000
+    assert seen == holders[: len(seen)]
+    assert answer["left_out"] == {"unregistered": 2000 - len(seen)}
+    assert len(answer["jobs"]) == 2
+
+
 @settings(max_examples=30)
 @given(
     st.integers(0, 300),

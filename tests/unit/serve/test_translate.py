@@ -91,6 +91,7 @@ def test_every_other_message_means_nothing_to_the_machine():
     told = {"ack", "intent", "progress", "flushed", "failed", "checkpoint", "resumed", "heartbeat"}
     others = {"hello": hello(), "bye": messages.Bye(), "drill": messages.DrillRequest()}
     others["status"] = messages.StatusRequest()
+    others["gpu"] = messages.GpuRequest(watched=True)
 
     assert told | others.keys() == CLIENT_MESSAGES.keys()
     assert all(translate.event(message, "s") is None for message in others.values())
