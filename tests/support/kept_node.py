@@ -89,14 +89,22 @@ class KeptNode:
     @property
     def condition(self) -> dict[str, str]:
         """The node's condition that tells of a notice; empty for none."""
-        found = self.node["status"].get("conditions", [])
-        return next((one for one in found if one["type"] == "InterruptionNotice"), {})
+        return self._condition("InterruptionNotice")
+
+    @property
+    def gpu_condition(self) -> dict[str, str]:
+        """The node's condition that tells of its GPUs; empty for none."""
+        return self._condition("GPUHealthy")
 
     @property
     def health(self) -> BackendChecked | None:
         """What was last said of the API server."""
         found = self.of(BackendChecked)
         return found[-1] if found else None
+
+    def _condition(self, kind: str) -> dict[str, str]:
+        found = self.node["status"].get("conditions", [])
+        return next((one for one in found if one["type"] == kind), {})
 
     def of(self, kind: type[E]) -> list[E]:
         """Return the events of a type so far."""

@@ -8,6 +8,7 @@ import subprocess
 from typing import NoReturn
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 
 def need_root() -> None:
@@ -44,6 +45,14 @@ def without_privileges() -> tuple[str, ...]:
 
 def _goes_well(*command: str) -> bool:
     return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+LONG = "LASTCALL_TESTS_LONG"
+
+
+def long(*values: object) -> ParameterSet:
+    """Return one case of a test that is tried only with the long ones."""
+    return pytest.param(*values, marks=pytest.mark.long)
 
 
 def leave_out(why: str) -> NoReturn:

@@ -15,11 +15,25 @@ from types import TracebackType
 from typing import Any, Self
 
 from lastcall.core.commands import Confirm, Refuse
-from lastcall.core.events import DrillRequested, ProvidersFound, SourcePolled
+from lastcall.core.events import (
+    DrillRequested,
+    Event,
+    GpuWatchRequested,
+    ProvidersFound,
+    SourcePolled,
+)
 from lastcall.core.model import Kind
 from lastcall.record.status import status as status_of
 from lastcall.wire.codec import decode, encode, encode_object
-from lastcall.wire.messages import CLIENT_MESSAGES, DrillRequest, Error, Ok, StatusRequest
+from lastcall.wire.messages import (
+    CLIENT_MESSAGES,
+    DrillRequest,
+    Error,
+    GpuRequest,
+    Ok,
+    StatusRequest,
+)
+from support.gpus import FixedReadings
 from support.happenings import UNIX_AT_ZERO, drill
 from support.story import Story
 
@@ -37,6 +51,7 @@ class OperatorAgent:
         asked: how often the status was asked for.
         refusals: the words with which the next messages are refused.
         left_out: what the status says is not in it.
+        readings: the figures of its GPUs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,6 +62,7 @@ class OperatorAgent:
         self.asked = 0
         self.refusals: list[str] = []
         self.left_out: dict[str, int] = {}
+        self.readings = FixedReadings()
         self.facts: dict[str, Any] = {
             "version": "0.1.0",
             "node_name": "node-1",
@@ -71,6 +87,7 @@ class OperatorAgent:
             agent=self.facts,
             advice=lambda node, job: story.machine.advice(node, job, story.now),
             reserve_seconds=10.0,
+            gpus=self.readings,
         )
         return content | ({"left_out": self.left_out} if self.left_out else {})
 
@@ -84,15 +101,18 @@ class OperatorAgent:
             self.story.at(self.story.now + self.seconds_per_look)
             self.plan(self.story)
             return encode_object({"type": "status", **self.view()})
-        assert isinstance(message, DrillRequest)
-        event: DrillRequested = replace(
-            drill(message.lead_seconds, drain=message.drain), kind=Kind(message.kind)
-        )
-        decided = self.story.at(self.story.now, event)
+        decided = self.story.at(self.story.now, self._event(message))
         if refusals := decided.commands(Refuse):
             return encode(Error(refusals[0].code, refusals[0].message))
         confirmed = decided.command(Confirm)
         return encode(Ok(confirmed.re, confirmed.id))
+
+    def _event(self, message: object) -> Event:
+        if isinstance(message, GpuRequest):
+            return GpuWatchRequested("cli", message.watched)
+        assert isinstance(message, DrillRequest)
+        asked: DrillRequested = drill(message.lead_seconds, drain=message.drain)
+        return replace(asked, kind=Kind(message.kind))
 
     def __enter__(self) -> Self:
         """Listen."""

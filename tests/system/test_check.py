@@ -99,6 +99,7 @@ async def test_an_agent_beside_it_is_found_good_and_goes_on_undisturbed(tmp_path
         "clock": {"ok"},
         "kubernetes": {"ok"},
         "shutdown": {"ok"},
+        "gpu": {"ok"},
     }
     assert "is ready" in found["http"][0]["what"]
     assert (after["clients"], after["notices"]) == ([], [])

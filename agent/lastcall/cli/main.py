@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from lastcall._version import __version__
-from lastcall.cli import check, config, demo, drill, run, simulate, status
+from lastcall.cli import check, config, demo, drill, gpu, run, simulate, status
 
-COMMANDS = (run, demo, simulate, drill, status, check, config)
+COMMANDS = (run, demo, simulate, drill, gpu, status, check, config)
 
 EPILOG = """\
 start with: lastcall demo, lastcall check

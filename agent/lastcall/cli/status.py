@@ -24,7 +24,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "status",
         help="show what the running agent sees",
-        description="Show the running agent's view: its sources, notices, clients and jobs.",
+        description="Show the running agent's view: its sources, notices, GPUs, clients and jobs.",
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
     parser.add_argument(

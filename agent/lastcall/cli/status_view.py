@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from lastcall.cli import status_gpus
 from lastcall.cli.status_stage import ending, ends_in_seconds, is_awaited, outlook, stage
 from lastcall.cli.terminal import Style, columns, duration, safe, size
 
@@ -34,6 +35,7 @@ def render(view: View, style: Style, now_unix: float) -> str:
         _sources(view, style),
         _open_notices(view, style, now_unix),
         _ended_notices(view, style, now_unix),
+        status_gpus.section(view, style, now_unix),
         _pods(view, style),
         _clients(view, style),
         _jobs(view, style),

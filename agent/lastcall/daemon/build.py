@@ -22,9 +22,10 @@ from lastcall.daemon.executors import Executors
 from lastcall.daemon.farewell import Farewell, under_way
 from lastcall.daemon.notify import ServiceManager
 from lastcall.daemon.runtime import Runtime
-from lastcall.daemon.settings import hook_commands, machine_settings
+from lastcall.daemon.settings import gpu_watch_settings, hook_commands, machine_settings
 from lastcall.daemon.supervision import Supervision
 from lastcall.daemon.watch import Watch
+from lastcall.gpu.watch import GpuWatch
 from lastcall.hooks.dispatch import Hooks
 from lastcall.record.journal import Journal
 from lastcall.record.metrics import Metrics
@@ -35,6 +36,9 @@ from lastcall.sources.base import SystemClock
 
 STUCK_SECONDS = 5.0
 """An event that waits longer than this says that the decision loop is stuck."""
+
+GPU_RESTART_SECONDS = 10.0
+"""How soon a watch over the GPUs that ended by a fault of ours is started again."""
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -63,6 +67,7 @@ class Daemon:
             config,
             scheduler.Surroundings(self._runtime.post, self._clock, bus, boot_id, os.environ),
         )
+        self._gpus = GpuWatch(gpu_watch_settings(config), self._runtime.post, self._clock.monotonic)
         self._metrics = Metrics(
             lambda: self._runtime.node,
             monotonic=self._clock.monotonic,
@@ -71,6 +76,7 @@ class Daemon:
             version=__version__,
             drain_backend=self._drain.name,
             journal=self._journal,
+            gpus=self._gpus,
         )
         self._hooks = Hooks(
             commands=hook_commands(config),
@@ -120,6 +126,7 @@ class Daemon:
             drain=self._drain,
             hooks=self._hooks,
             watch=self._watch,
+            gpus=self._gpus,
             journal=self._journal,
             metrics=self._metrics,
             post=self._runtime.post,
@@ -135,6 +142,7 @@ class Daemon:
         self._runtime.post(first_event)
         consumer = asyncio.create_task(self._runtime.run(), name="runtime")
         watch = asyncio.create_task(self._watch.run(), name="watch")
+        gpus = asyncio.create_task(self._watch_gpus(), name="gpus")
         drain = asyncio.create_task(scheduler.keep(self._drain), name="drain")
         web = asyncio.create_task(self._web.start(), name="web")
         supervised = asyncio.create_task(supervision.run(), name="supervision")
@@ -149,7 +157,8 @@ class Daemon:
             await self._hooks.close()
             await executors.close()
             await self._drain.close()
-            await _cancel(consumer)
+            await self._gpus.close()
+            await _cancel(consumer, gpus)
             await self._web.close()
             self._journal.close()
             self._log.info("agent_stopped")
@@ -176,6 +185,7 @@ class Daemon:
             advice=self._advice,
             reserve_seconds=self._config.flush.reserve_seconds,
             drain=self._drain.status(),
+            gpus=self._gpus,
         )
 
     def healthy(self) -> tuple[bool, str]:
@@ -199,6 +209,17 @@ class Daemon:
                 trouble = "not asked yet" if health is None else health.result
                 waits[name] = f"has not answered: {trouble}"
         return not waits, waits
+
+    async def _watch_gpus(self) -> None:
+        """Watch the GPUs, whatever comes of it: a fault of ours there must never end the agent."""
+        while True:
+            try:
+                await self._gpus.run(self._runtime.node)
+            except Exception:  # noqa: BLE001 - see above
+                self._log.exception("gpu_watch_restarted")
+                await asyncio.sleep(GPU_RESTART_SECONDS)
+            else:
+                return
 
     def _supervision(self, manager: ServiceManager, farewell: Farewell) -> Supervision:
         return Supervision(

@@ -23,6 +23,7 @@ from lastcall.core.commands import (
     StopDrain,
     Tell,
     Uncordon,
+    WatchGpus,
     WatchProcess,
 )
 from lastcall.core.events import CordonEnded, Event, UncordonEnded
@@ -30,6 +31,7 @@ from lastcall.daemon.log import log_fact
 from lastcall.daemon.runtime import Executor
 from lastcall.daemon.watch import Watch
 from lastcall.drain.base import Attempt, DrainBackend
+from lastcall.gpu.watch import GpuWatch
 from lastcall.hooks.dispatch import Hooks
 from lastcall.record.journal import Journal
 from lastcall.record.metrics import Metrics
@@ -55,6 +57,7 @@ class Executors:
         drain: DrainBackend,
         hooks: Hooks,
         watch: Watch,
+        gpus: GpuWatch,
         journal: Journal,
         metrics: Metrics,
         post: Callable[[Event], None],
@@ -63,6 +66,7 @@ class Executors:
         self._drain = drain
         self._hooks = hooks
         self._watch = watch
+        self._gpus = gpus
         self._journal = journal
         self._metrics = metrics
         self._post = post
@@ -80,6 +84,7 @@ class Executors:
             Refuse: self._socket.refuse,
             Advise: self._socket.advise,
             WatchProcess: self._socket.watch_process,
+            WatchGpus: self._gpus.order,
             Publish: self._publish,
             Confirm: self._confirm,
             Cordon: lambda command: self._spawn(self._cordon(command)),
@@ -106,6 +111,7 @@ class Executors:
         log_fact(self._log, command.fact)
         self._drain.note(command.fact)
         self._hooks.note(command.fact)
+        self._gpus.note(command.fact)
 
     def _confirm(self, command: Confirm) -> None:
         self._unconfirmed.append(command)

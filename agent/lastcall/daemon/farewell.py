@@ -11,7 +11,8 @@ import structlog
 from lastcall.core.model import Node, Notice, Stance
 
 STAY_SECONDS = 20.0
-"""How long a stop may wait for what is under way; systemd's and Kubernetes' limits lie above it."""
+"""How long a stop may wait for what is under way. Kubernetes' limit lies above it; systemd's own is
+shorter, and is put off for as long as we stay."""
 
 LOOK_SECONDS = 0.05
 """Time between looks at what is under way."""

@@ -16,6 +16,7 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 
 from lastcall.core import facts
 from lastcall.core.facts import Fact
+from lastcall.core.gpu.model import WATCH_TROUBLES, Health
 from lastcall.core.views import NoticeView
 from lastcall.daemon.log_stream import PatientHandler
 
@@ -95,8 +96,10 @@ def configure(level: Level = "info", form: Form = "auto", stream: TextIO | None 
 
 
 def log_fact(logger: FilteringBoundLogger, fact: Fact) -> None:
-    """Write a fact's line; an answer that is like the one before is no news and has none."""
+    """Write a fact's line; what is like the one before is no news and has none."""
     if isinstance(fact, facts.SourceAnswered) and not fact.changed:
+        return
+    if isinstance(fact, facts.GpuXid) and not fact.news:
         return
     write = logger.warning if _is_bad(fact) else logger.info
     write(fact.name, **_flat(fact))
@@ -116,6 +119,10 @@ def _is_bad(fact: Fact) -> bool:
             bad = not fact.accepted
         case facts.HookRan():
             bad = fact.outcome != "ok"
+        case facts.GpuHealth() | facts.NodeGpuHealth():
+            bad = fact.health in (Health.DEGRADED, Health.FAULTY)
+        case facts.GpuWatchSeen():
+            bad = fact.state in WATCH_TROUBLES
         case facts.FlushSettled() | facts.NodeDrained() | facts.PodMoved():
             bad = fact.outcome in _BAD_OUTCOMES
         case _:

@@ -1,13 +1,17 @@
-"""From the configuration to what the decision core and the hooks go by."""
+"""From the configuration to what the decision core, the hooks and the watch over GPUs go by."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from lastcall.config.schema import Config
+from lastcall.core.gpu.rules import SignalOverride, XidOverride, make_rules
 from lastcall.core.model import Stance
 from lastcall.core.policy import Policy, Rule
 from lastcall.core.turn import Settings
+from lastcall.gpu.supervisor import ProbeSettings
+from lastcall.gpu.watch import WatchSettings
 from lastcall.hooks.dispatch import ON_DRAINED, ON_FLUSHED, ON_NOTICE, ON_WITHDRAWN
 
 
@@ -49,3 +53,30 @@ def hook_commands(config: Config) -> Mapping[str, Sequence[Sequence[str]]]:
         ON_DRAINED: config.hooks.on_drained,
         ON_WITHDRAWN: config.hooks.on_withdrawn,
     }
+
+
+def gpu_watch_settings(config: Config) -> WatchSettings:
+    """Return how the GPUs are watched."""
+    gpu = config.gpu
+    return WatchSettings(
+        enabled=gpu.enabled is not False,
+        rules=make_rules(
+            (
+                XidOverride(each.xid, each.respond, each.repeats, each.within_seconds)
+                for each in gpu.xids
+            ),
+            (
+                SignalOverride(each.name, each.respond, each.limit, each.hits, each.looks)
+                for each in gpu.rules
+            ),
+            expected=gpu.expected,
+        ),
+        acts_on_faults=gpu.act_on_faults,
+        kernel_log=Path(gpu.kernel_log) if gpu.kernel_log else None,
+        expected=gpu.expected,
+        probe=ProbeSettings(
+            always=gpu.enabled is True,
+            poll_seconds=gpu.poll_seconds,
+            call_seconds=gpu.call_seconds,
+        ),
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lastcall.cli import drill, status
+from lastcall.cli import drill, gpu, status
 from support.operator_agent import OperatorAgent
 
 
@@ -24,14 +24,16 @@ Run = Callable[..., int]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run ``status`` or ``drill`` against the agent, in this process, and return the exit code."""
+    """Run a command against the agent, in this process, and return the exit code."""
     monkeypatch.setattr(drill, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(gpu, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(gpu, "WAIT_SECONDS", 0.1)
     monkeypatch.setattr(status, "WATCH_SECONDS", 0.001)
 
     def command(*words: str) -> int:
         parser = argparse.ArgumentParser(prog="lastcall")
         subparsers = parser.add_subparsers(required=True)
-        for module in (status, drill):
+        for module in (status, drill, gpu):
             module.add_parser(subparsers)
         arguments = parser.parse_args([*words, "--socket", str(tmp_path / "agent.sock")])
         code: int = arguments.run(arguments)

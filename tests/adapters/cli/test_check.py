@@ -34,7 +34,7 @@ def check(tmp_path, monkeypatch, capsys):
     file.write_text(
         f'state_dir = "{tmp_path}/state"\n[socket]\npath = "{tmp_path}/agent.sock"\n'
         '[http]\nlisten = ""\n[notices]\nprovider = "none"\n[notices.shutdown]\nenabled = false\n'
-        "[flush]\nvolatile_paths = []\n"
+        "[flush]\nvolatile_paths = []\n[gpu]\nenabled = false\n"
     )
 
     def run(*words):
@@ -58,6 +58,7 @@ def test_a_good_installation_has_a_line_for_each_check_and_exit_code_0(check, tm
         ["note", "http"],
         ["ok", "provider"],
         ["ok", "shutdown"],
+        ["ok", "gpu"],
         ["ok", "kubernetes"],
     ]
     assert len({one.index(one.split(maxsplit=2)[2]) for one in lines}) == 1, "they line up"
@@ -66,7 +67,7 @@ def test_a_good_installation_has_a_line_for_each_check_and_exit_code_0(check, tm
 
 
 def test_warnings_are_allowed(check):
-    code, (out, _) = check("--set", "gpu.act_on_faults=true")
+    code, (out, _) = check("--set", "report.pushgateway=http://gateway:9091")
 
     assert code == 0
     assert out.splitlines()[-1] == "all that is needed is there, 1 warning"

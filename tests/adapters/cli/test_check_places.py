@@ -46,12 +46,12 @@ async def test_settings_are_counted_by_where_they_come_from(tmp_path):
 
 async def test_a_setting_without_effect_is_a_warning_with_its_place(tmp_path):
     file = tmp_path / "a.toml"
-    file.write_text("\n[gpu]\nact_on_faults = true\n")
+    file.write_text('\n[report]\npushgateway = "http://gateway:9091"\n')
 
     _, pending = await found_by(check_settings, subject_of(file=file))
 
     assert pending.level is Level.WARNING
-    assert pending.what.startswith(f"gpu.act_on_faults ({file}:3) is not in effect")
+    assert pending.what.startswith(f"report.pushgateway ({file}:3) is not in effect")
 
 
 async def test_an_agent_that_only_observes_is_worth_a_note():

@@ -35,6 +35,7 @@ class Doors:
         )
         programs: Any = SimpleNamespace(idle=self.idle, working=False)
         sources: Any = SimpleNamespace(acknowledge=self.acknowledge)
+        gpus: Any = SimpleNamespace(order=None)
         nothing: Any = None
         self.posted: list[Event] = []
         self.executors = Executors(
@@ -42,6 +43,7 @@ class Doors:
             drain=scheduler,
             hooks=programs,
             watch=sources,
+            gpus=gpus,
             journal=disk,
             metrics=nothing,
             post=self.posted.append,

@@ -21,8 +21,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "check",
         help="find out what is wrong with this installation, and what to do about it",
         description="Look at everything that the agent will need: its configuration, the provider, "
-        "the socket, the disk, the scheduler. It changes nothing, may run beside the agent, and "
-        "ends within 15 s. Exit code 1 where something needs action.",
+        "the socket, the disk, the GPUs, the scheduler. It changes nothing, may run beside the "
+        "agent, and ends within 15 s. Exit code 1 where something needs action.",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     add_config_options(parser)
@@ -56,6 +56,7 @@ async def _examine(loaded: Loaded, tell: Callable[[Finding], None]) -> None:
 
     from lastcall.cli.check.agent import check_agent
     from lastcall.cli.check.examine import Check, Subject, examine
+    from lastcall.cli.check.gpu import check_gpu
     from lastcall.cli.check.hooks import check_hooks
     from lastcall.cli.check.kubernetes import check_kubernetes
     from lastcall.cli.check.pages import check_pages
@@ -80,6 +81,7 @@ async def _examine(loaded: Loaded, tell: Callable[[Finding], None]) -> None:
         Check("provider", check_watched),
         Check("sources", check_sources),
         Check("shutdown", check_shutdown),
+        Check("gpu", check_gpu),
         Check("kubernetes", check_kubernetes),
         Check("slurm", check_slurm),
         Check("hooks", check_hooks),
