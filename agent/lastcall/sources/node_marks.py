@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 OWN_KEYS = "lastcall.dev/"
-OWN_CONDITION = "InterruptionNotice"
+OWN_CONDITIONS = ("InterruptionNotice", "GPUHealthy")
 
 _MESSAGE_LIMIT = 4096
 
@@ -45,7 +45,7 @@ class Mark:
     def ours(self) -> bool:
         """Whether this program put it there."""
         if self.place is Place.CONDITION:
-            return self.key == OWN_CONDITION
+            return self.key in OWN_CONDITIONS
         return self.key.startswith(OWN_KEYS)
 
 

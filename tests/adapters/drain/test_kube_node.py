@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 
 from lastcall.core.events import CordonFound, CordonLifted
-from lastcall.core.facts import NoticeEnded
+from lastcall.core.facts import NodeGpuHealth, NoticeEnded
+from lastcall.core.gpu.model import Health, Recovery
 from lastcall.core.model import Kind
 from lastcall.drain.kubernetes.events import ObjectRef
 from lastcall.drain.kubernetes.node import call_seconds
 from lastcall.drain.kubernetes.node_marks import Wanted, cordon_step
-from support.kept_node import NODE, kept_node, notice
+from support.kept_node import BRISK, NODE, kept_node, notice
 from support.kube_api.faults import Fault
 from support.kube_api.identities import kubelet
 from support.kube_api.objects import node
@@ -421,6 +423,67 @@ async def test_a_condition_that_cannot_be_set_is_only_said(server, kept):
 
     assert kept.health.up
     assert kept.cordoned
+
+
+# --- the condition of the GPUs ----------------------------------------------------------------
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Let verdicts be written without the seconds that they wait for the cordon and apart."""
+    monkeypatch.setattr("lastcall.drain.kubernetes.node_gpus.FIRST_SECONDS", 0.02)
+    monkeypatch.setattr("lastcall.drain.kubernetes.node_gpus.APART_SECONDS", 0.02)
+
+
+FAULTY = NodeGpuHealth(Health.FAULTY, ("xid_79",), Recovery.REBOOT, "GPU has fallen off the bus")
+
+
+async def test_the_node_says_that_a_gpu_is_faulty_beside_what_others_say_of_it(at_once, kept):
+    kept.keeper.note(FAULTY)
+    await kept.until(lambda: kept.gpu_condition)
+
+    assert kept.gpu_condition["status"] == "False"
+    assert kept.gpu_condition["reason"] == "Xid79"
+    assert kept.gpu_condition["message"] == "xid_79; recommended: reboot the machine"
+    assert {one["type"] for one in kept.node["status"]["conditions"]} == {"Ready", "GPUHealthy"}
+
+
+async def test_the_cordon_for_a_fault_comes_before_its_condition(at_once, server, kept):
+    before = len(server.log)
+    kept.keeper.note(FAULTY)
+    await kept.keeper.cordon(notice(kind=Kind.GPU_FAULT))
+    await kept.until(lambda: kept.gpu_condition and kept.condition)
+
+    assert server.log[before].path == "/api/v1/nodes/node-a"
+    assert len(patches(server, "/api/v1/nodes/node-a/status")) == 2
+    assert kept.cordoned
+
+
+async def test_the_next_agent_writes_the_same_words_no_second_time(at_once, server):
+    async with kept_node(server) as kept:
+        await kept.watched()
+        kept.keeper.note(FAULTY)
+        await kept.until(lambda: kept.gpu_condition)
+
+    async with kept_node(server) as kept:
+        await kept.watched()
+        kept.keeper.note(replace(FAULTY, detail="other figures"))
+        await asyncio.sleep(0.1)
+
+        assert len(patches(server, "/api/v1/nodes/node-a/status")) == 1
+
+
+async def test_a_condition_of_gpus_that_cannot_be_set_is_tried_again_later(at_once, server, kept):
+    server.denied.add("patch nodes/status")
+    kept.keeper.note(FAULTY)
+    await kept.until(lambda: "the node's condition of its GPUs cannot be" in kept.health.detail)
+    assert kept.health.up
+
+    server.denied.clear()
+    await asyncio.sleep(BRISK.tend_again_seconds)
+    kept.change(lambda found: found["metadata"]["labels"].update(other="change"))
+    await kept.until(lambda: kept.gpu_condition)
+    assert "GPUs" not in kept.health.detail
 
 
 # --- what waits for it -----------------------------------------------------------------------

@@ -15,7 +15,7 @@ def went(rank, how):
 def test_processes_are_listed_by_job():
     known = KnownClients()
     for fact in (came(0), came(1), came(5, job="bert")):
-        known.came(fact)
+        known.note(fact)
 
     assert known.by_job(["client-0", "client-1", "client-5", "client-9"]) == {
         "llama": [0, 1],
@@ -27,8 +27,8 @@ def test_processes_are_listed_by_job():
 def test_a_process_that_ended_is_forgotten_one_that_lost_its_connection_is_not():
     known = KnownClients()
     for rank, how in enumerate(("bye", "died", "lost")):
-        known.came(came(rank))
-        known.went(went(rank, how))
+        known.note(came(rank))
+        known.note(went(rank, how))
 
     assert known.by_job(["client-0", "client-1", "client-2"]) == {"": [None, None], "llama": [2]}
 
@@ -37,6 +37,6 @@ def test_no_more_than_so_many_are_remembered(monkeypatch):
     monkeypatch.setattr(kube_notes_clients, "KNOWN_CLIENTS", 2)
     known = KnownClients()
     for rank in range(3):
-        known.came(came(rank))
+        known.note(came(rank))
 
     assert known.by_job(["client-0", "client-2"]) == {"": [None], "llama": [2]}

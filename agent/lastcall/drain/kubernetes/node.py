@@ -16,6 +16,7 @@ from lastcall.drain.kubernetes.api import CALL_SECONDS, KubeApi
 from lastcall.drain.kubernetes.events import ObjectRef
 from lastcall.drain.kubernetes.node_belief import Belief
 from lastcall.drain.kubernetes.node_change import Change, Plan, change
+from lastcall.drain.kubernetes.node_gpus import GpuReport
 from lastcall.drain.kubernetes.node_health import Health
 from lastcall.drain.kubernetes.node_lifted import Lifted
 from lastcall.drain.kubernetes.node_marks import (
@@ -97,6 +98,7 @@ class NodeKeeper:
         self._is_closed = False
         self._tries = Tries()
         self._lifted = Lifted()
+        self._gpus = GpuReport(monotonic)
         self._belief = Belief(boot_id)
         self._health = Health(post)
         self._own = OwnNode(
@@ -116,6 +118,7 @@ class NodeKeeper:
             again_seconds=self._pace.tend_again_seconds,
             note=self._health.note,
             lifted=self._lifted.standing,
+            gpus=self._gpus,
         )
 
     async def run(self) -> None:
@@ -175,10 +178,12 @@ class NodeKeeper:
         return ObjectRef("Node", self._node_name, uid=self._uid)
 
     def note(self, fact: Fact) -> None:
-        """Take in what has become known: the end of a notice, whose cordon somebody lifted."""
+        """Take in what has become known: how the GPUs are, the end of a notice."""
         if isinstance(fact, NoticeEnded):
             self._lifted.ended(fact.notice.id)
             self._consider()
+        elif (seconds := self._gpus.note(fact)) is not None:
+            asyncio.get_running_loop().call_later(seconds, self._consider)
 
     def status(self) -> Mapping[str, Any]:
         """Return what is shown of the node and of the API server, ready for JSON."""

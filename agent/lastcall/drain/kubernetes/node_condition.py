@@ -65,6 +65,11 @@ def find_condition(node: Node, type_: str) -> Condition | None:
     return None
 
 
+def says_the_same(one: Condition | None, other: Condition) -> bool:
+    """Return whether two conditions differ in nothing but their times."""
+    return all(_get(one, key) == other[key] for key in ("status", "reason", "message"))
+
+
 def interruption_condition(node: Node, at_unix: float, lifted: str = "") -> dict[str, str] | None:
     """Return what the condition of a node should be, by the marks that the node itself carries.
 
@@ -91,8 +96,7 @@ def interruption_condition(node: Node, at_unix: float, lifted: str = "") -> dict
         wanted = _interruption(False, NO_NOTICE, "no notice stands", at_unix=at_unix, before=found)
     else:
         return None
-    said = ("status", "reason", "message")
-    return None if all(_get(found, key) == wanted[key] for key in said) else wanted
+    return None if says_the_same(found, wanted) else wanted
 
 
 def lifted_notice(node: Node) -> str:

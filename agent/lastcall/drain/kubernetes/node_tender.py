@@ -1,4 +1,4 @@
-"""Puts right in the background what the node still says of us, and its condition."""
+"""Puts right in the background what the node still says of us, and its conditions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from functools import partial
 from lastcall.drain.base import Attempt
 from lastcall.drain.kubernetes.api import CALL_SECONDS
 from lastcall.drain.kubernetes.node_change import change
-from lastcall.drain.kubernetes.node_condition import interruption_condition, lifted_notice
+from lastcall.drain.kubernetes.node_condition import (
+    Condition,
+    interruption_condition,
+    lifted_notice,
+)
+from lastcall.drain.kubernetes.node_gpus import GpuReport
 from lastcall.drain.kubernetes.node_marks import Step, leftovers_patch
 from lastcall.drain.kubernetes.node_watch import OwnNode
 from lastcall.drain.kubernetes.reply import Reply
@@ -22,13 +27,15 @@ _Work = Callable[[], Awaitable[Reply]]
 _WORDS = {
     "marks": "the marks of a cordon that is over cannot be removed",
     "condition": "the node's condition cannot be set",
+    "gpus": "the node's condition of its GPUs cannot be set",
 }
 
 
 class Tender:
-    """Removes marks that speak of no cordon, and keeps the condition true to the marks.
+    """Removes marks that speak of no cordon, and keeps the conditions true.
 
-    What is wanted follows from the node as it is, so nothing of it needs to be remembered.
+    What is wanted of marks and their condition follows from the node as it is, so nothing of it
+    needs to be remembered. How its GPUs are does not, and comes last.
 
     Args:
         own: the node.
@@ -38,6 +45,7 @@ class Tender:
         note: takes what cannot be put right, by topic; an empty text once it is.
         lifted: returns the notice that stands though somebody lifted the cordon for it, given the
             one that the condition names.
+        gpus: how the node's GPUs are.
     """
 
     def __init__(
@@ -49,6 +57,7 @@ class Tender:
         again_seconds: float,
         note: Callable[[str, str], None],
         lifted: Callable[[str], str],
+        gpus: GpuReport,
     ) -> None:
         self._own = own
         self._wall = wall
@@ -56,6 +65,7 @@ class Tender:
         self._again_seconds = again_seconds
         self._note = note
         self._lifted = lifted
+        self._gpus = gpus
         self._not_before: dict[str, float] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -95,7 +105,14 @@ class Tender:
         condition = interruption_condition(node, self._wall(), lifted)
         if condition is not None and self._may("condition"):
             return "condition", partial(self._own.write_condition, condition)
+        health = self._gpus.condition(node, self._wall())
+        if health is not None and self._may("gpus"):
+            return "gpus", partial(self._write_health, health)
         return None
+
+    async def _write_health(self, condition: Condition) -> Reply:
+        self._gpus.written()
+        return await self._own.write_condition(condition)
 
     async def _remove_marks(self) -> Reply:
         over_at = asyncio.get_running_loop().time() + 2 * CALL_SECONDS

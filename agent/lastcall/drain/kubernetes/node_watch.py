@@ -150,7 +150,7 @@ class OwnNode:
             self._take(reply.body, check=True)
         return reply
 
-    async def write_condition(self, condition: Mapping[str, str]) -> Reply:
+    async def write_condition(self, condition: Mapping[str, Any]) -> Reply:
         """Set one of the node's conditions."""
         reply = await self._api.patch_node_status(self.name, {"conditions": [condition]})
         if reply.ok:

@@ -16,6 +16,7 @@ from lastcall.core.facts import (
     Fact,
     FlushOverdue,
     FlushSettled,
+    GpuHealth,
     NodeDrained,
     NoticeChanged,
     NoticeEnded,
@@ -31,6 +32,7 @@ from lastcall.drain.kubernetes.events import EventText, ObjectRef
 from lastcall.drain.kubernetes.notes_clients import KnownClients
 from lastcall.drain.kubernetes.notes_flushes import FlushGathering
 from lastcall.drain.kubernetes.notes_gate import Gate
+from lastcall.drain.kubernetes.notes_gpus import GpuNotes
 from lastcall.drain.kubernetes.notes_queue import Importance, Note, NoteQueue
 from lastcall.drain.kubernetes.notes_text import Said
 from lastcall.drain.kubernetes.reply import Outcome, Reply
@@ -57,6 +59,7 @@ CLOSE_SECONDS = 1.0
 """How long the agent's end waits for what is left."""
 
 _KNOWN_NOTICES = 64
+_GPU_SOURCE = "gpu"
 _AGAIN = {Outcome.UNKNOWN, Outcome.THROTTLED, Outcome.UNAUTHORIZED}
 # CONFLICT: an event of that name is there, so it has been said before. In a namespace that is
 # going or gone nobody reads events.
@@ -96,7 +99,8 @@ class EventWriter:
     node one once all who were told are done, or their time is up. Who has not saved by the deadline
     is named then, since a machine may go before anything more is known of them.
 
-    The first event of a notice waits a moment for the cordon, which is to be the first call.
+    The first event of a notice waits a moment for the cordon, which is to be the first call. What
+    is said of a GPU waits for a notice of it, whose event then says both.
 
     Args:
         api: the API server; whoever made it closes it, after this.
@@ -127,6 +131,7 @@ class EventWriter:
         self._clients = KnownClients()
         self._queue = NoteQueue(QUEUE_LIMIT)
         self._gathering = FlushGathering(self._put_flushes)
+        self._gpus = GpuNotes(self._put_gpu, wall)
         self._known: dict[str, _Known] = {}
         self._complained: set[str] = set()
         self._unwritten = 0
@@ -135,10 +140,8 @@ class EventWriter:
     def note(self, fact: Fact) -> None:
         """Have written what a fact tells, if it tells something; on the loop, without waiting."""
         match fact:
-            case ClientCame():
-                self._clients.came(fact)
-            case ClientWent():
-                self._clients.went(fact)
+            case ClientCame() | ClientWent():
+                self._clients.note(fact)
             case NoticeSeen():
                 self._know(fact.notice).is_told = False
             case NoticeChanged():
@@ -157,6 +160,8 @@ class EventWriter:
                 self._drained(fact)
             case NoticeEnded():
                 self._ended(fact)
+            case GpuHealth():
+                self._gpus.note(fact)
 
     async def run(self) -> None:
         """Write what there is to write, until cancelled."""
@@ -167,6 +172,7 @@ class EventWriter:
     async def close(self) -> None:
         """Write what is left, as far as that goes within a second; after ``run`` has ended."""
         self._gathering.release()
+        self._gpus.release()
         if self._gate.refuses:
             self._queue.clear()
         with suppress(TimeoutError):
@@ -183,6 +189,8 @@ class EventWriter:
         if fact.notice.drains:
             self._gate.hold()
         said = texts.told(fact.notice, fact.clients, self._deadline_unix(fact.notice))
+        if _GPU_SOURCE in fact.notice.sources and not fact.notice.drill:
+            said = self._gpus.take(said)
         self._put_kind(known, said)
 
     def _changed(self, fact: NoticeChanged) -> None:
@@ -223,6 +231,9 @@ class EventWriter:
         importance = Importance.NODE if about.kind == "Node" else Importance.POD_FLUSHED
         told_of = sorted(f"{fact.client} {fact.outcome}" for fact in facts)
         self._put(facts[0].notice.id, about, texts.flushed(reason, facts), importance, *told_of)
+
+    def _put_gpu(self, gpu: str, said: Said, words: tuple[str, ...]) -> None:
+        self._put(gpu or "gpus", self._own_node(), said, Importance.NODE, *words)
 
     def _moved(self, fact: PodMoved) -> None:
         namespace, _, name = fact.pod.partition("/")

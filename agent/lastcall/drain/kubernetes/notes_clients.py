@@ -16,14 +16,19 @@ class KnownClients:
     def __init__(self) -> None:
         self._ranks: dict[str, tuple[str, int | None]] = {}
 
-    def came(self, fact: ClientCame) -> None:
-        """Take note of one that said hello."""
+    def note(self, fact: ClientCame | ClientWent) -> None:
+        """Take note of one that said hello or left; whose connection is lost is still there."""
+        if isinstance(fact, ClientCame):
+            self._came(fact)
+        else:
+            self._went(fact)
+
+    def _came(self, fact: ClientCame) -> None:
         self._ranks[fact.client] = (fact.job, fact.rank)
         if len(self._ranks) > KNOWN_CLIENTS:
             del self._ranks[next(iter(self._ranks))]
 
-    def went(self, fact: ClientWent) -> None:
-        """Take note of one that left; a lost connection leaves the process where it is."""
+    def _went(self, fact: ClientWent) -> None:
         if fact.how != "lost":
             self._ranks.pop(fact.client, None)
 
