@@ -139,7 +139,7 @@ def test_the_kubelet_asks_how_the_agent_is(chart, probe, path):
 def test_the_agent_is_not_throttled_at_the_moment_of_a_notice(chart):
     assert chart.agent["resources"] == {
         "requests": {"cpu": "20m", "memory": "64Mi"},
-        "limits": {"memory": "128Mi"},
+        "limits": {"memory": "192Mi"},
     }
 
 

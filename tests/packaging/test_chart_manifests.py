@@ -21,6 +21,13 @@ EVERYTHING = {
     "http": {"port": 19855},
     "runAs": {"user": 65532, "group": 65532},
     "securityContext": {"seLinuxOptions": {"type": "spc_t"}},
+    "gpu": {
+        "visible": True,
+        "runtimeClassName": "nvidia",
+        "hostLibraries": "/home/kubernetes/bin/nvidia",
+        "privileged": True,
+        "kernelLog": True,
+    },
     "serviceAccount": {"name": "own", "annotations": {"a/b": "c"}},
     "rbac": {"strict": True},
     "affinity": {
