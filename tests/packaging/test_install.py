@@ -5,7 +5,9 @@ That it works is shown where systemd boots, in tests/system/test_systemd_contain
 
 from __future__ import annotations
 
+import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,21 @@ def test_only_plain_absolute_paths_are_taken(variables, tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_can_watch_gpus_is_installed_on_machines_and_in_the_image():
+    script = (ROOT / "tools/install").read_text()
+    image = (ROOT / "Containerfile").read_text()
+    builder = (ROOT / "tools/build-image").read_text()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+
+    (on_machines,) = re.findall(r"EXTRAS-([\w,]+)}", script)
+    in_image = set(re.findall(r"(?:\.|lastcall|context)\[([a-z,]+)\]", image + builder))
+    assert set(on_machines.split(",")) == {"kubernetes", "systemd", "gpu"} <= set(extras)
+    # The wheels that are fetched must be those that are installed.
+    assert in_image == {"kubernetes,gpu"}
 
 
 @pytest.mark.parametrize("action", ["install", "uninstall"])
