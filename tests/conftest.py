@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from support.needs import LONG
 from support.nvml import build_library
 
 # A shared machine is slow at times; what an example costs is no finding. Same examples each run.
@@ -20,6 +21,16 @@ settings.load_profile("lastcall")
 def no_loop_without_need() -> None:
     """Keep looptime from making, for a test without a loop, a loop that nobody closes."""
     asyncio.set_event_loop(None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what would make the usual run too long."""
+    if os.environ.get(LONG) == "1":
+        return
+    left_out = pytest.mark.skip(reason=f"only with {LONG}=1, as in CI: the usual run stays short")
+    for item in items:
+        if "long" in item.keywords:
+            item.add_marker(left_out)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 
 from lastcall.simulate.aws import AwsMetadata
 from lastcall.simulate.server import serve
+from support.needs import long
 from support.running_agent import LineClient, RunningAgent
 
 RANK = {"job": "train", "rank": 0, "world_size": 1}
@@ -61,7 +62,7 @@ async def test_a_notice_becomes_a_flushed_checkpoint_and_is_measured(
         assert (await agent.get("/readyz"))[0] == 200
 
 
-@pytest.mark.parametrize("moment", ["before_told", "told", "saving", "flushed"])
+@pytest.mark.parametrize("moment", [long("before_told"), "told", long("saving"), "flushed"])
 async def test_killed_at_any_step_it_carries_on_with_the_same_notice(
     tmp_path: Path, aws: tuple[AwsMetadata, str], moment: str
 ) -> None:

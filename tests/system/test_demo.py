@@ -18,6 +18,7 @@ import pytest
 
 from lastcall.cli.demo.scenario import Scenario
 from lastcall.cli.demo.story import play
+from support.needs import long
 
 SHORT = {
     "steps": 60,
@@ -116,6 +117,7 @@ def test_the_story_is_told_as_it_is_meant(folder):
     assert_nothing_is_left(folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("provider", "lead_seconds"), [("gcp", 30), ("azure", 30)])
 def test_it_is_told_of_the_other_providers_too(provider, lead_seconds, capfd):
     stream = io.StringIO()
@@ -130,7 +132,7 @@ def test_it_is_told_of_the_other_providers_too(provider, lead_seconds, capfd):
     assert rows["final state verified"] == ["yes", "yes"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, long(signal.SIGTERM), long(signal.SIGHUP)])
 def test_a_signal_ends_it_and_leaves_nothing_behind(folder, number):
     with demo(folder, "--ranks", "2") as program:
         read_until(program, "processes train")
@@ -157,6 +159,7 @@ def test_a_reader_who_leaves_ends_it_and_leaves_nothing_behind(folder):
     assert_nothing_is_left(folder)
 
 
+@pytest.mark.long
 def test_the_agents_log_is_shown_where_it_fails(folder):
     with demo(folder, "--ranks", "1") as program:
         read_until(program, "SIGTERM to every process")

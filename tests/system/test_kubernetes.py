@@ -13,6 +13,7 @@ from support.kube_api.faults import Fault
 from support.kube_api.objects import budget
 from support.kube_api.objects import pod as pod_of
 from support.kube_node import NODE, KubeNode, kube_node
+from support.needs import long
 from support.pod_process import process_of_pod
 from support.running_agent import LineClient
 
@@ -133,6 +134,7 @@ async def test_an_agent_killed_in_the_middle_carries_on(tmp_path):
         await node.agent.wait(lambda: not node.cordoned)
 
 
+@pytest.mark.long
 async def test_a_cordon_whose_journal_is_lost_is_given_back(tmp_path):
     async with kube_node(tmp_path) as node:
         node.cloud.raise_notice()
@@ -165,7 +167,7 @@ async def test_what_an_admin_cordoned_is_drained_and_never_given_back(tmp_path):
         assert "lastcall.dev/cordoned-by" not in node.annotations
 
 
-@pytest.mark.parametrize("fault", [Fault.HANGS, Fault.CLOSED, Fault.STORE_TIMEOUT])
+@pytest.mark.parametrize("fault", [Fault.HANGS, long(Fault.CLOSED), long(Fault.STORE_TIMEOUT)])
 async def test_an_api_server_in_trouble_delays_no_notice_and_ends_nothing(tmp_path, fault):
     async with kube_node(tmp_path) as node:
         async with LineClient.connected(node.agent.socket_path, RANK) as rank:

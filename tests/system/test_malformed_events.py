@@ -6,6 +6,8 @@ import json
 import time
 from email.utils import formatdate
 
+import pytest
+
 from lastcall.simulate.aws import AwsMetadata
 from lastcall.simulate.azure import AzureMetadata
 from lastcall.simulate.base import iso
@@ -104,6 +106,7 @@ async def test_an_interruption_is_told_however_little_of_it_can_be_read(tmp_path
         assert_no_fault_of_ours(agent)
 
 
+@pytest.mark.long
 async def test_a_scheduled_event_is_told_beside_others_that_cannot_be_read(tmp_path):
     metadata = AwsMetadata()
     async with (
@@ -127,6 +130,7 @@ async def test_a_scheduled_event_is_told_beside_others_that_cannot_be_read(tmp_p
         assert_no_fault_of_ours(agent)
 
 
+@pytest.mark.long
 async def test_an_event_of_azure_is_told_beside_others_that_cannot_be_read(tmp_path):
     metadata = AzureMetadata()
     async with (

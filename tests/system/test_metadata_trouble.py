@@ -13,6 +13,7 @@ import pytest
 from lastcall.simulate.aws import AwsMetadata
 from lastcall.simulate.azure import AzureMetadata
 from lastcall.simulate.gcp import ROOT, UPCOMING, GcpMetadata
+from support.needs import long
 from support.running_agent import LineClient
 from support.watching_agent import agent_watching
 
@@ -74,7 +75,9 @@ def make_ill(service, trouble):
         fault.path = f"{ROOT}/{UPCOMING}"
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize(
+    "trouble", [one if one in ("hang", "503") else long(one) for one in TROUBLES]
+)
 async def test_an_ill_service_costs_no_other_anything_and_is_heard_once_it_is_well(
     tmp_path, trouble
 ):

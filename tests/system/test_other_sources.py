@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from support.needs import long
 from support.raw_http import http_answer, raw_server
 from support.running_agent import LineClient, RunningAgent
 
@@ -114,7 +115,7 @@ async def test_a_known_end_is_told_its_lead_time_before(tmp_path):
         assert is_told_in_time(notice, "schedule", "termination", 57.0)
 
 
-@pytest.mark.parametrize("cloud", ["auto", "none"])
+@pytest.mark.parametrize("cloud", ["auto", long("none")])
 async def test_all_run_beside_each_other_whatever_the_cloud(tmp_path, cloud):
     settings = (
         f"notices.provider={cloud}",

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from support.needs import long
 from support.private_machine import PrivateMachine, UnconfiguredAgent
 from support.running_agent import LineClient, request_drill
 
@@ -47,6 +48,7 @@ async def test_the_provider_is_found_and_its_notice_told(provider, environment):
         assert (await agent.get("/readyz"))[0] == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_service_that_comes_up_after_the_agent_is_found(provider):
     async with (
@@ -62,7 +64,7 @@ async def test_a_service_that_comes_up_after_the_agent_is_found(provider):
             assert (await agent.get("/readyz"))[0] == 200
 
 
-@pytest.mark.parametrize("network", ["no route", "silence"])
+@pytest.mark.parametrize("network", ["no route", long("silence")])
 async def test_a_node_of_no_provider_runs_on_and_says_so(network):
     async with (
         PrivateMachine.up(network) as machine,
