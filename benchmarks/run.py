@@ -10,12 +10,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import core, fanout, flip, idle, kubernetes, memory, poll, scaling, startup
+from benchmarks import core, fanout, flip, gpus, idle, kubernetes, memory, poll, scaling, startup
 from benchmarks.common import Row, table
 
 BENCHMARKS = {
     module.__name__.rpartition(".")[2]: module
-    for module in (fanout, flip, scaling, poll, idle, memory, startup, core, kubernetes)
+    for module in (fanout, flip, scaling, poll, idle, memory, startup, core, kubernetes, gpus)
 }
 
 
