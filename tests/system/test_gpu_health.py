@@ -19,7 +19,7 @@ from support.watching_agent import agent_watching
 
 RANK = {"job": "train", "rank": 0, "world_size": 1}
 FIRST, SECOND = FakeDriver.uuid(0), FakeDriver.uuid(1)
-QUICK = ("gpu.enabled=true", "gpu.poll_seconds=0.1", "gpu.call_seconds=0.5", "gpu.kernel_log=")
+QUICK = ("gpu.poll_seconds=0.1", "gpu.call_seconds=0.5", "gpu.kernel_log=")
 
 
 @pytest.fixture
@@ -220,7 +220,9 @@ async def test_a_killed_agent_leaves_no_probe_and_its_successor_forgets_no_fault
 
 async def test_no_driver_is_said_once_and_the_agent_runs_on(tmp_path: Path) -> None:
     agent = RunningAgent(
-        tmp_path, "notices.provider=none", *QUICK, environment={"LD_LIBRARY_PATH": ""}
+        tmp_path,
+        *("notices.provider=none", "gpu.enabled=true", *QUICK),
+        environment={"LD_LIBRARY_PATH": ""},
     )
     async with agent:
         view = await agent.wait_view(

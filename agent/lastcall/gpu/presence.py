@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 _VENDOR = "0x10de"
 _CLASSES = ("0x0300", "0x0302")
 _GIVEN_AWAY = frozenset({"vfio-pci", "pci-stub"})
+
+_LIBRARY = "libnvidia-ml.so.1"
+_LIBRARY_PLACES = tuple(
+    Path(place)
+    for place in (
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/local/nvidia/lib64",
+        "/usr/lib/wsl/lib",
+    )
+)
+"""Where the packages of distributions, container runtimes and GKE put it, and WSL."""
 
 _ADDRESS = re.compile(
     r"(?:PCI:)?(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?", re.IGNORECASE
@@ -84,6 +98,23 @@ def present(
     return (
         bool(pci_gpus(sysfs)) or (dev / "nvidiactl").exists() or (proc / "driver/nvidia").exists()
     )
+
+
+def library_present(environment: Mapping[str, str]) -> bool:
+    """Tells whether the driver's library lies where it is made to be found.
+
+    Where a GPU stands on no bus that can be seen, as under Windows' subsystem for Linux, it is the
+    only sign.
+
+    Args:
+        environment: of the program that is to load it.
+
+    Returns:
+        Whether a directory of ``LD_LIBRARY_PATH``, or one that drivers are installed to, has it.
+    """
+    named = environment.get("LD_LIBRARY_PATH", "").split(":")
+    places = [*(Path(place) for place in named if place), *_LIBRARY_PLACES]
+    return any((place / _LIBRARY).exists() for place in places)
 
 
 def kernel_driver(proc: Path = Path("/proc")) -> str:

@@ -19,7 +19,7 @@ from lastcall.gpu import watch_status
 from lastcall.gpu.child import Child
 from lastcall.gpu.course import Course, Hanging, Slow
 from lastcall.gpu.lines import Failed, Hello, RoundOver, StreamSaid
-from lastcall.gpu.presence import present
+from lastcall.gpu.presence import library_present, present
 from lastcall.gpu.watch_status import WatchStatus
 
 CHECK_SECONDS = 1.0
@@ -61,6 +61,12 @@ class ProbeSettings:
     def any_gpu(self) -> bool:
         """Whether the machine shows any sign of a GPU."""
         return present(self.sysfs, self.dev, self.proc)
+
+    @property
+    def is_worth_asking(self) -> bool:
+        """Whether a driver may be there, which knows better than the signs."""
+        environment = os.environ if self.environment is None else self.environment
+        return self.always or self.any_gpu or library_present(environment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ CLOSE_SECONDS = 0.5
 
 _MARGIN_SECONDS = 0.1
 
-_BEGINS_AFTER = (None, WatchState.NO_GPU, WatchState.RELEASED)
+_BEGINS_AFTER = (None, WatchState.RELEASED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Supervisor:
         elif self._let_go:
             self._say(WatchStatus(WatchState.RELEASED))
             await self._pause(None)
-        elif not self._settings.always and not self._settings.any_gpu:
+        elif not self._settings.is_worth_asking:
             self._say(watch_status.no_gpu("no sign of one on this machine"))
             await self._pause(NO_GPU_SECONDS)
         elif self._stopped is not None:

@@ -16,9 +16,12 @@ LOST_ACCESS = frozenset({17, 999})
 """Return codes that a container gets that may not use the device files any more: operating system,
 unknown (public issues 48 and 1227 of NVIDIA's container toolkit)."""
 
+NOT_LOADED = 9
+"""Return code of a library without its kernel module, as in an image for machines with GPUs."""
+
 _NOT_THERE = {
     4: "the driver's device files may not be used",
-    9: "the driver's kernel module is not loaded",
+    NOT_LOADED: "the driver's kernel module is not loaded",
     12: "there is no library to reach the driver with",
 }
 
@@ -56,11 +59,10 @@ def refused(failed: Failed, dev: Path, *, any_gpu: bool) -> WatchStatus:
             WatchState.DRIVER_CHANGED,
             f"the driver's library is not of its kernel module's version; {said}",
         )
-    if failed.code in LOST_ACCESS:
-        if not any_gpu:
-            return no_gpu(said)
-        if not may_use_control_device(dev):
-            return lost_access()
+    if not any_gpu and failed.code in (*LOST_ACCESS, NOT_LOADED):
+        return no_gpu(said)
+    if failed.code in LOST_ACCESS and not may_use_control_device(dev):
+        return lost_access()
     why = _NOT_THERE.get(failed.code, "the driver refused")
     return WatchStatus(WatchState.NO_DRIVER, f"{why}; {said}")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lastcall.gpu.presence import kernel_driver, normal_pci, pci_gpus, present
+from lastcall.gpu.presence import kernel_driver, library_present, normal_pci, pci_gpus, present
 
 CLOSED = """\
 NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024
@@ -136,3 +136,12 @@ def test_the_kernel_modules_version_is_read(tmp_path: Path, text: str, version: 
 
 def test_without_a_module_there_is_no_version(tmp_path: Path) -> None:
     assert kernel_driver(tmp_path) == ""
+
+
+def test_a_library_where_the_loader_is_told_to_look_is_a_sign(tmp_path: Path) -> None:
+    assert not library_present({"LD_LIBRARY_PATH": f":{tmp_path}"})
+
+    (tmp_path / "libnvidia-ml.so.1").touch()
+
+    assert library_present({"LD_LIBRARY_PATH": f"/nowhere:{tmp_path}"})
+    assert not library_present({})

@@ -38,7 +38,7 @@ async def check_gpu(subject: Subject, found: Findings) -> None:
     if settings.enabled is False:
         found.ok(CHECK, "not watched: gpu.enabled is false")
         return
-    if not await asyncio.to_thread(presence.present):
+    if not await asyncio.to_thread(_any_sign):
         _say_none(found, is_wanted=settings.enabled is True)
         return
     seen = subject.agent.view.get("gpu")
@@ -55,6 +55,10 @@ async def check_gpu(subject: Subject, found: Findings) -> None:
     elif (seen.get("watch") or {}).get("state") not in UNASKED:
         await _ask_driver(settings.expected, unsound(seen), found)
     await asyncio.to_thread(_say_kernel_log, settings.kernel_log, found)
+
+
+def _any_sign() -> bool:
+    return presence.present() or presence.library_present(os.environ)
 
 
 def _say_none(found: Findings, *, is_wanted: bool) -> None:
