@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +67,11 @@ class KubeNode:
 
 @asynccontextmanager
 async def kube_node(
-    folder: Path, *settings: str, provider: str = "aws", **server: Any
+    folder: Path,
+    *settings: str,
+    provider: str = "aws",
+    environment: Mapping[str, str] | None = None,
+    **server: Any,
 ) -> AsyncIterator[KubeNode]:
     """Run a cluster, a metadata service and the agent while the block runs.
 
@@ -75,6 +79,7 @@ async def kube_node(
         folder: where the agent's socket and its journal are.
         settings: more of the agent's, each ``table.key=value``.
         provider: whose metadata service it is.
+        environment: more of the agent's.
         server: as for ``FakeKubeApi``.
     """
     async with FakeKubeApi(**server) as api:
@@ -85,6 +90,10 @@ async def kube_node(
             folder,
             cloud,
             settings=(f"drain.kubernetes.kubeconfig={path}", *settings),
-            environment={"POD_UID": OWN_POD_UID, "POD_NAME": "lastcall-x"},
+            environment={
+                "POD_UID": OWN_POD_UID,
+                "POD_NAME": "lastcall-x",
+                **(environment or {}),
+            },
         ) as agent:
             yield KubeNode(api, agent, cloud)

@@ -160,7 +160,7 @@ async def test_a_fault_that_is_a_notice_is_said_once_with_both_parts(api):
     ((reason, message),) = await heard(api, judged(), seen, of_gpus())
 
     assert reason == "GPUFault"
-    assert message.startswith("gpu announced gpu fault")
+    assert message.startswith("a GPU of this node is ")
     assert "8 training processes are told to save and stop; GPU 1 (GPU-1) is faulty" in message
     assert message.endswith("recommended: reboot the machine")
 

@@ -72,7 +72,7 @@ def test_a_fault_of_a_gpu_has_a_reason_of_its_own_and_is_a_warning(urgency):
     said = texts.told(notice(kind=Kind.GPU_FAULT, urgency=urgency), 2, None)
 
     assert (said.reason, said.is_warning) == ("GPUFault", True)
-    assert "announced gpu fault" in said.message
+    assert "announced GPU fault" in said.message
 
 
 def test_a_drill_is_marked_everywhere_and_its_notice_is_no_warning():
@@ -93,7 +93,7 @@ def test_a_drill_is_marked_everywhere_and_its_notice_is_no_warning():
 
 @pytest.mark.parametrize(
     ("before", "words"),
-    [(Kind.GPU_FAULT, "before, it was gpu fault"), (None, "the notice has changed")],
+    [(Kind.GPU_FAULT, "before, it was GPU fault"), (None, "the notice has changed")],
 )
 def test_a_notice_of_another_kind_says_what_it_was(before, words):
     said = texts.changed(notice(), before, AT_120)

@@ -16,6 +16,7 @@ from lastcall.drain.kubernetes.events import EVENT_MESSAGE_CHARACTERS, ObjectRef
 
 PREEMPTION_NOTICE = "PreemptionNotice"
 GPU_FAULT = "GPUFault"
+GPU_SOURCE = "gpu"
 CHECKPOINT_FLUSHED = "CheckpointFlushed"
 CHECKPOINT_MISSED = "CheckpointMissed"
 NODE_DRAINED = "NodeDrained"
@@ -125,6 +126,8 @@ def withdrawn(fact: NoticeEnded) -> Said:
     """Say that a notice stands no longer and the machine is still there."""
     what = f"The {_kind(fact.notice)} announced by {_sources(fact.notice)}"
     end = "is over" if fact.ending == "completed" else "was withdrawn"
+    if fact.notice.source == GPU_SOURCE:
+        what, end = "The trouble of this node's GPUs", "is over"
     message = _marked(fact.notice, f"{what} {end}; the machine stays")
     return Said(NOTICE_WITHDRAWN, "Withdraw", message, is_warning=False)
 
@@ -163,12 +166,24 @@ def printable(text: str, limit: int = _PART_CHARACTERS) -> str:
 
 
 def _announced(notice: NoticeView, deadline_unix: float | None) -> str:
+    if notice.source == GPU_SOURCE:
+        return _gpu_trouble(notice, deadline_unix)
     text = f"{_sources(notice)} announced {_kind(notice)}"
     if notice.action not in {Action.NONE, Action.UNKNOWN}:
         text += f" ({notice.action.value})"
     if deadline_unix is not None:
         is_assumed = notice.deadline_quality is DeadlineQuality.ASSUMED
         text += f" {'expected ' if is_assumed else ''}at {_time(deadline_unix)}"
+    return f"{text}: {printable(notice.reason)}" if notice.reason else text
+
+
+def _gpu_trouble(notice: NoticeView, deadline_unix: float | None) -> str:
+    """Return what a notice of our own says: nobody announced it, and the time is what we give."""
+    text = "a GPU of this node is degraded"
+    if notice.urgency is Urgency.NOW:
+        text = "a GPU of this node is faulty"
+    if deadline_unix is not None:
+        text += f", and the node is left by {_time(deadline_unix)}"
     return f"{text}: {printable(notice.reason)}" if notice.reason else text
 
 
@@ -245,7 +260,7 @@ def _kind(notice: NoticeView) -> str:
 
 
 def _words(kind: Kind) -> str:
-    return kind.value.replace("_", " ")
+    return kind.value.replace("_", " ").replace("gpu", "GPU")
 
 
 def _sources(notice: NoticeView) -> str:
