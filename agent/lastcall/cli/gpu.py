@@ -14,9 +14,10 @@ from lastcall.cli.terminal import Style, duration, safe
 from lastcall.wire.messages import GpuRequest, StatusRequest
 
 WAIT_SECONDS = 10.0
-"""How long it is waited for what was asked."""
+"""How long the command waits for what it asked."""
 
 POLL_SECONDS = 0.2
+"""Time between two questions whether that has come about."""
 
 _UNWATCHED = ("off", "no_gpu")
 """States in which the agent has nothing to let go of."""

@@ -8,6 +8,7 @@ from typing import Any
 from lastcall.cli.terminal import safe
 
 COMMAND_LENGTH = 60
+"""Characters that are shown of a process's command line."""
 
 TROUBLES = {
     "no_driver": "load the driver: modprobe nvidia; nvidia-smi must answer",

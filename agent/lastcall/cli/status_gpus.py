@@ -14,8 +14,10 @@ SHOWN_HOLDERS = 8
 NAME_LENGTH = 28
 REASONS_LENGTH = 60
 DETAIL_LENGTH = 160
+"""Characters that are shown of a model's name, of all reasons together, of one's own words."""
 
 NONE = "-"
+"""Stands where there is nothing to show."""
 
 View = dict[str, Any]
 

@@ -22,6 +22,8 @@ from lastcall.core.facts import (
     HolderUnregistered,
     NodeGpuHealth,
 )
+from lastcall.core.gpu import xids
+from lastcall.core.gpu.belief import QUIET_SECONDS
 from lastcall.core.gpu.model import (
     SEVERITY,
     GpuRecord,
@@ -33,10 +35,6 @@ from lastcall.core.gpu.model import (
 )
 from lastcall.core.model import Kind, Node, Notice
 from lastcall.core.turn import Turn, with_item
-
-BURST_SECONDS = 180.0
-"""XIDs of one kind with less than this between them are one burst (NVIDIA Fleet Intelligence user
-guide, XID bursts): only its first is news."""
 
 RELEASED_SECONDS = 600.0
 """How long the GPUs stay let go where nobody says sooner that they are to be watched."""
@@ -95,10 +93,10 @@ def judged(turn: Turn, event: GpuJudged) -> None:
 
 
 def xid_counted(turn: Turn, event: GpuXidCounted) -> None:
-    """Take in an XID; the log has the first of a burst, the metrics all."""
-    key = f"{event.gpu}/{event.xid}"
+    """Take in an XID; of a burst the log has the first alone, the metrics have all."""
+    key = xids.key(event.gpu, event.xid)
     last = turn.node.gpu_xids.get(key)
-    news = last is None or turn.now - last > BURST_SECONDS
+    news = last is None or turn.now - last > QUIET_SECONDS
     turn.publish(GpuXid(event.gpu, event.xid, event.count, event.text, news))
     turn.change(gpu_xids=with_item(turn.node.gpu_xids, key, turn.now))
 
@@ -188,12 +186,6 @@ def unregistered(node: Node) -> tuple[Holder, ...]:
     )
 
 
-def detail_of(verdict: Verdict) -> str:
-    """Return what speaks against a GPU, in words, the worst first."""
-    worst_first = sorted(verdict.marks, key=lambda mark: -SEVERITY.index(mark.health))
-    return "; ".join(mark.detail or mark.reason for mark in worst_first)
-
-
 def _escalated(verdict: Verdict, reboots_in_vain: Mapping[str, int]) -> Verdict:
     """Return a verdict that has learned from the reboots which did not help."""
     return replace(
@@ -266,7 +258,7 @@ def _say_health(turn: Turn, before: GpuRecord, after: GpuRecord) -> None:
             before=old.health,
             reasons=new.reasons,
             recovery=new.recovery,
-            detail=detail_of(new),
+            detail=new.detail,
         )
     )
 
@@ -279,6 +271,4 @@ def _say_node_health(turn: Turn, old: Verdict) -> None:
 
 
 def _publish_node_health(turn: Turn, verdict: Verdict) -> None:
-    turn.publish(
-        NodeGpuHealth(verdict.health, verdict.reasons, verdict.recovery, detail_of(verdict))
-    )
+    turn.publish(NodeGpuHealth(verdict.health, verdict.reasons, verdict.recovery, verdict.detail))

@@ -25,7 +25,7 @@ from lastcall.daemon.runtime import Runtime
 from lastcall.daemon.settings import gpu_watch_settings, hook_commands, machine_settings
 from lastcall.daemon.supervision import Supervision
 from lastcall.daemon.watch import Watch
-from lastcall.gpu.watch import GpuWatch
+from lastcall.gpu.watch import GpuWatcher
 from lastcall.hooks.dispatch import Hooks
 from lastcall.record.journal import Journal
 from lastcall.record.metrics import Metrics
@@ -67,7 +67,9 @@ class Daemon:
             config,
             scheduler.Surroundings(self._runtime.post, self._clock, bus, boot_id, os.environ),
         )
-        self._gpus = GpuWatch(gpu_watch_settings(config), self._runtime.post, self._clock.monotonic)
+        self._gpus = GpuWatcher(
+            gpu_watch_settings(config), self._runtime.post, self._clock.monotonic
+        )
         self._metrics = Metrics(
             lambda: self._runtime.node,
             monotonic=self._clock.monotonic,

@@ -31,7 +31,7 @@ from lastcall.daemon.log import log_fact
 from lastcall.daemon.runtime import Executor
 from lastcall.daemon.watch import Watch
 from lastcall.drain.base import Attempt, DrainBackend
-from lastcall.gpu.watch import GpuWatch
+from lastcall.gpu.watch import GpuWatcher
 from lastcall.hooks.dispatch import Hooks
 from lastcall.record.journal import Journal
 from lastcall.record.metrics import Metrics
@@ -57,7 +57,7 @@ class Executors:
         drain: DrainBackend,
         hooks: Hooks,
         watch: Watch,
-        gpus: GpuWatch,
+        gpus: GpuWatcher,
         journal: Journal,
         metrics: Metrics,
         post: Callable[[Event], None],

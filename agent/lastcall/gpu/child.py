@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +14,9 @@ from typing import cast
 from lastcall.gpu import trail
 from lastcall.gpu.lines import LONGEST_BYTES
 from lastcall.gpu.trail import Step
+
+PROGRAM = (sys.executable, "-P", "-m", "lastcall.gpu.probe")
+"""The probe, but for its settings. ``-P``: nothing in the working folder passes for a module."""
 
 TERM_SECONDS = 2.0
 """What a probe has to end after SIGTERM, and before SIGKILL."""
@@ -29,6 +33,9 @@ FLOOD_BYTES = 1 << 20
 KEPT_ERROR_LINES = 20
 """Lines of standard error that are kept for the log."""
 
+LONGEST_ERROR_BYTES = 1000
+"""What is kept of each of them."""
+
 _OUTPUT, _ERRORS = 1, 2
 
 
@@ -39,6 +46,10 @@ class Child(asyncio.SubprocessProtocol):
         trail_fd: the file that the probe writes its steps to; closed with the child.
         heard: takes each line that the probe prints.
         changed: is called when :attr:`ended` or :attr:`fault` changed.
+
+    Attributes:
+        pid: its process id; 0 before it runs.
+        fault: what it did that no probe does, for people; empty while it did nothing of the kind.
     """
 
     def __init__(
@@ -51,8 +62,8 @@ class Child(asyncio.SubprocessProtocol):
         self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.SubprocessTransport | None = None
-        self._output = Lines(LONGEST_BYTES)
-        self._errors = Lines(1000)
+        self._output = LineSplitter(LONGEST_BYTES)
+        self._errors = LineSplitter(LONGEST_ERROR_BYTES)
         self._last_errors: deque[str] = deque(maxlen=KEPT_ERROR_LINES)
         self._second_began_at = 0.0
         self._bytes_in_second = 0
@@ -209,7 +220,7 @@ class Child(asyncio.SubprocessProtocol):
         return f"was killed by signal {-code}"
 
 
-class Lines:
+class LineSplitter:
     """Cuts bytes into lines.
 
     Args:
@@ -221,7 +232,7 @@ class Lines:
         self._begun = b""
 
     def more(self, data: bytes) -> list[bytes]:
-        """Return the lines that are whole now, a longer one than may be cut to one byte more."""
+        """Return the lines that are whole now; one that is too long stays so, by one byte."""
         *whole, rest = data.split(b"\n")
         kept = self._longest_bytes + 1
         if not whole:

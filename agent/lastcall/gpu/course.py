@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lastcall.core.gpu.codes import NO_ACCESS
 from lastcall.core.gpu.model import Look, NodeLook
 from lastcall.gpu import lines
-from lastcall.gpu.lines import Failed, Line, RoundOver
+from lastcall.gpu.lines import Line, RoundOver
 from lastcall.gpu.trail import Step
-from lastcall.gpu.watch_status import LOST_ACCESS
 
 LATE_SECONDS = 2.0
-"""The agent itself was held up, or the machine stood still, when a check comes so much too late."""
+"""More than this between two checks: the agent itself was held up, or the machine stood still."""
 
 SLOW_SHARE = 1 / 6
 """The share of the time allowed for a call after which it is called slow."""
@@ -47,6 +47,10 @@ class Course:
         poll_seconds: time between two rounds.
         now: the loop's time.
         monotonic: the clock of the trail.
+
+    Attributes:
+        garbage: lines that said nothing.
+        good_since: when its first round was over, on the loop's clock; ``None``: not yet.
     """
 
     def __init__(
@@ -57,7 +61,6 @@ class Course:
         now: float,
         monotonic: Callable[[], float],
     ) -> None:
-        self.failed: Failed | None = None
         self.garbage = 0
         self.good_since: float | None = None
         self._call_seconds = call_seconds
@@ -79,8 +82,6 @@ class Course:
             return None
         self._sign_at = now
         match line:
-            case Failed():
-                self.failed = line
             case NodeLook():
                 self._node = line
             case Look():
@@ -103,7 +104,7 @@ class Course:
     def lost_access(self) -> bool:
         """Whether every GPU of this round answered as where the device files are out of reach."""
         shut = self._node is not None and self._node.control_openable is False
-        return shut and bool(self._codes) and LOST_ACCESS.issuperset(self._codes)
+        return shut and bool(self._codes) and NO_ACCESS.issuperset(self._codes)
 
     def check(self, step: Step | None, now: float) -> Slow | Hanging | None:
         """Tell, about once a second, whether something takes too long.

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lastcall.core.gpu.model import Holder
-from lastcall.gpu.process import Stat, command, parents, stat
-
-_MOST_PIDS = 4194304
-"""The largest process id that Linux gives (``PID_MAX_LIMIT``)."""
+from lastcall.gpu.process import LARGEST_PID, Stat, command, parents, stat
 
 
 @dataclass(slots=True)
@@ -50,7 +47,7 @@ class Holders:
         return len(frozenset().union(*self._unseen.values()))
 
     def take(self, at: float, gpu_uuid: str, pids: Iterable[int]) -> None:
-        """Takes in who holds a GPU now.
+        """Take in who holds a GPU now.
 
         Args:
             at: when, in seconds on the monotonic clock.
@@ -70,7 +67,7 @@ class Holders:
                 del self._held[pid]
 
     def named(self, at: float) -> tuple[Holder, ...]:
-        """Names who has held GPUs for long enough, and still lives.
+        """Name who has held GPUs for long enough, and still lives.
 
         Args:
             at: now, in seconds on the monotonic clock.
@@ -105,4 +102,4 @@ def _pid_max(proc: Path) -> int:
     try:
         return int((proc / "sys/kernel/pid_max").read_text(encoding="ascii"))
     except (OSError, ValueError):
-        return _MOST_PIDS
+        return LARGEST_PID

@@ -24,7 +24,7 @@ class Idle:
         self._last_ratio = 0.0
 
     def add(self, at: float, utilization_ratio: float) -> None:
-        """Takes a look.
+        """Take a look.
 
         Args:
             at: when, in seconds on the monotonic clock; one that is not after the last is ignored.
@@ -47,7 +47,7 @@ class Idle:
             points.popleft()
 
     def ratio(self, at: float) -> float | None:
-        """Tells the idle share of the window that ends now.
+        """Tell the idle share of the window that ends now.
 
         Args:
             at: now, in seconds on the monotonic clock.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from lastcall.core.gpu.xid_lines import new_action, severity
+from lastcall.core.gpu.xids import UNLISTED, XIDS
 from lastcall.gpu.kernel_lines import KernelXid
 
 BURST_SECONDS = 1.0
@@ -40,7 +42,7 @@ class Bursts:
         return bool(self._bursts)
 
     def take(self, found: KernelXid) -> None:
-        """Takes an error.
+        """Take an error.
 
         Args:
             found: the error, as the log has it.
@@ -58,7 +60,7 @@ class Bursts:
         self._hand_on(found)
 
     def flush(self) -> None:
-        """Hands on what was counted and ends all bursts."""
+        """Hand on what was counted, and end all bursts."""
         bursts = list(self._bursts.values())
         self._bursts.clear()
         for burst in bursts:
@@ -76,7 +78,6 @@ def _key(found: KernelXid) -> _Key:
         found.uuid,
         found.xid,
         found.past,
-        found.unit,
-        found.fatal,
-        found.recovery_action,
+        severity(found.text),
+        new_action(found.text) if XIDS.get(found.xid, UNLISTED).tells_action else None,
     )

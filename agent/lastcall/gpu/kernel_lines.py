@@ -15,9 +15,6 @@ from lastcall.gpu.presence import normal_pci
 OFF_THE_BUS = 79
 """The XID of a GPU that has fallen off the bus."""
 
-RECOVERY_ACTION = 154
-"""The XID by which the driver says that another recovery action is called for."""
-
 _TEXT_CHARACTERS = 400
 _SAME_FALL_SECONDS = 300.0
 _SAME_MESSAGE_SECONDS = 5.0
@@ -32,8 +29,6 @@ _ADDRESS = re.compile(
     r"(?<![0-9a-f])[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?(?![0-9a-f])", re.IGNORECASE
 )
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_NVLINK = re.compile(r"\b([A-Z][A-Z0-9_]*)\s+(Fatal|Non-?fatal)\s+XC[0-9]", re.ASCII)
-_ACTION = re.compile(r"\bto\s+(0x[0-9a-f]{1,8}|[0-9]{1,9})\b", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +57,6 @@ class KernelXid:
         text: the kernel's own line, cut short.
         count: how many of it came together.
         past: it was in the log already when that was first read.
-        unit: the part of the GPU's NVLink that reports it (XIDs 144 to 150).
-        fatal: whether that part calls it fatal; ``None``: it says nothing of it.
-        recovery_action: the action that the driver now calls for (XID 154), as in NVML's field
-            ``NVML_FI_DEV_GET_GPU_RECOVERY_ACTION``; ``None``: not said.
     """
 
     xid: int
@@ -75,13 +66,10 @@ class KernelXid:
     uuid: str = ""
     count: int = 1
     past: bool = False
-    unit: str = ""
-    fatal: bool | None = None
-    recovery_action: int | None = None
 
 
 def record(line: str) -> Record:
-    """Takes a line of ``/dev/kmsg`` apart; a line of any other log is taken as it is.
+    """Take a line of ``/dev/kmsg`` apart; a line of any other log is taken as it is.
 
     Args:
         line: the line, without its end.
@@ -109,7 +97,7 @@ class KernelLines:
         self._begun = ("", float("-inf"))
 
     def take(self, text: str, at: float, *, past: bool = False) -> tuple[KernelXid, ...]:
-        """Finds what a message says; it never fails, whatever the message is.
+        """Find what a message says; it never fails, whatever the message is.
 
         Args:
             text: the message, of one line or several.
@@ -136,16 +124,12 @@ class KernelLines:
         pci = normal_pci(address[0]) if address else ""
         if xid == OFF_THE_BUS:
             self._remember_fall(pci, at)
-        unit, fatal = _nvlink(line)
         return KernelXid(
             xid=xid,
             pci=pci,
             at=at,
             text=_printable(line),
             uuid=f"GPU-{uuid[0][4:].lower()}" if uuid else "",
-            unit=unit,
-            fatal=fatal,
-            recovery_action=_action(line) if xid == RECOVERY_ACTION else None,
         )
 
     def _fallen_off(self, line: str, at: float) -> KernelXid | None:
@@ -166,17 +150,6 @@ class KernelLines:
         if len(self._fallen) >= _REMEMBERED:
             self._fallen.clear()
         self._fallen[pci] = self._fallen[""] = at
-
-
-def _nvlink(line: str) -> tuple[str, bool | None]:
-    # The last, for a program's name stands before it and may look like anything.
-    said = _NVLINK.findall(line)
-    return (said[-1][0], said[-1][1] == "Fatal") if said else ("", None)
-
-
-def _action(line: str) -> int | None:
-    said = _ACTION.findall(line)
-    return int(said[-1], 16 if said[-1].lower().startswith("0x") else 10) if said else None
 
 
 def _printable(line: str) -> str:

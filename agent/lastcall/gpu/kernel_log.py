@@ -65,9 +65,9 @@ class KernelLog:
         self._flush: asyncio.Handle | None = None
 
     def start(self) -> None:
-        """Opens the log and begins to read it, in small pieces, on the running loop.
+        """Open the log and begin to read it, in small pieces, on the running loop.
 
-        A log that cannot be opened is said to :attr:`said`, and all stays quiet.
+        Where it cannot be opened, that is said once, and all stays quiet.
         """
         self._loop = asyncio.get_running_loop()
         try:
@@ -78,7 +78,7 @@ class KernelLog:
         self._next = self._loop.call_soon(self._turn)
 
     def close(self) -> None:
-        """Ends the reading, after what was counted is handed on; it may be called twice."""
+        """End the reading, after what was counted is handed on; it may be called twice."""
         if self._fd is None:
             return
         self._unwatch()

@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+CONTROL_DEVICE = "nvidiactl"
+"""The driver's control device, among the device files: whoever uses a GPU opens it first."""
+
 _VENDOR = "0x10de"
 _CLASSES = ("0x0300", "0x0302")
 _GIVEN_AWAY = frozenset({"vfio-pci", "pci-stub"})
@@ -30,7 +33,7 @@ _VERSION = re.compile(r"^NVRM version:.*?\s(\d+(?:\.\d+)+)(?:\s|$)", re.MULTILIN
 
 
 def normal_pci(text: str) -> str:
-    """Gives a PCI address the form in which the driver's library has it: ``00000000:1B:00.0``.
+    """Give a PCI address the form in which the driver's library has it: ``00000000:1B:00.0``.
 
     The kernel writes a domain of four digits and small letters, and leaves out the function, or
     says ``PCI:`` before it.
@@ -49,7 +52,7 @@ def normal_pci(text: str) -> str:
 
 
 def pci_gpus(sysfs: Path = Path("/sys")) -> tuple[str, ...] | None:
-    """Finds NVIDIA's GPUs on the PCI bus.
+    """Find NVIDIA's GPUs on the PCI bus.
 
     Neither the virtual functions of a GPU that is shared out (they have a ``physfn``) nor a GPU
     that was given to a virtual machine count: the driver here has no part in them.
@@ -85,7 +88,7 @@ def _is_gpu(device: Path) -> bool:
 def present(
     sysfs: Path = Path("/sys"), dev: Path = Path("/dev"), proc: Path = Path("/proc")
 ) -> bool:
-    """Tells whether the machine shows any sign of an NVIDIA GPU.
+    """Tell whether the machine shows any sign of an NVIDIA GPU.
 
     Args:
         sysfs: where sysfs is mounted.
@@ -96,12 +99,14 @@ def present(
         Whether a GPU is on the bus, or the driver's control device or its kernel module is there.
     """
     return (
-        bool(pci_gpus(sysfs)) or (dev / "nvidiactl").exists() or (proc / "driver/nvidia").exists()
+        bool(pci_gpus(sysfs))
+        or (dev / CONTROL_DEVICE).exists()
+        or (proc / "driver/nvidia").exists()
     )
 
 
 def library_present(environment: Mapping[str, str]) -> bool:
-    """Tells whether the driver's library lies where it is made to be found.
+    """Tell whether the driver's library lies where it is made to be found.
 
     Where a GPU stands on no bus that can be seen, as under Windows' subsystem for Linux, it is the
     only sign.
@@ -118,7 +123,7 @@ def library_present(environment: Mapping[str, str]) -> bool:
 
 
 def kernel_driver(proc: Path = Path("/proc")) -> str:
-    """Reads the version of the driver's kernel module.
+    """Read the version of the driver's kernel module.
 
     Its first line is worded otherwise by the closed module (``NVIDIA UNIX x86_64 Kernel Module
     550.54.15``) than by the open one (``NVIDIA UNIX Open Kernel Module for x86_64  560.35.03``).

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,19 +12,18 @@ from pathlib import Path
 import structlog
 
 from lastcall.core.gpu.model import Look, NodeLook, XidSeen
-from lastcall.gpu import child as children
 from lastcall.gpu import watch_status
 from lastcall.gpu.child import Child
 from lastcall.gpu.course import Course, Hanging, Slow
 from lastcall.gpu.lines import Failed, Hello, RoundOver, StreamSaid
 from lastcall.gpu.presence import library_present, present
+from lastcall.gpu.probe import settings as probe_settings
+from lastcall.gpu.probe.settings import Settings, by_index
+from lastcall.gpu.trail import Step
 from lastcall.gpu.watch_status import WatchStatus
 
 CHECK_SECONDS = 1.0
 """Time between two looks at what the probe is doing."""
-
-PROGRAM = (sys.executable, "-P", "-m", "lastcall.gpu.probe")
-"""The probe; the folder that the agent runs in holds none of its modules."""
 
 ProbeNews = Look | NodeLook | XidSeen | RoundOver | StreamSaid
 """What the probe has to say of the GPUs."""
@@ -76,7 +73,8 @@ class Ending:
     Attributes:
         status: what is to be said of it.
         by_itself: the probe is to blame or broke down, and not the driver.
-        address: what a next probe leaves the GPU out by that it came to this on, if on one.
+        address: how the next probe is told to leave out the GPU that is to blame; empty where none
+            is.
     """
 
     status: WatchStatus
@@ -101,7 +99,6 @@ class ProbeRun:
     """One probe.
 
     Args:
-    Args:
         settings: how it is run.
         skip: addresses of GPUs that it leaves out.
         news: takes what it has to say of the GPUs.
@@ -121,7 +118,7 @@ class ProbeRun:
         monotonic: Callable[[], float],
     ) -> None:
         self._settings = settings
-        self.skip = tuple(skip)
+        self._skip = tuple(skip)
         self._news = news
         self._round_over = round_over
         self._wake = wake
@@ -137,9 +134,7 @@ class ProbeRun:
         self._is_heard = True
         self._log = structlog.get_logger()
 
-    async def start(
-        self, program: Sequence[str] = PROGRAM, start: Start = children.start
-    ) -> Ending | None:
+    async def start(self, program: Sequence[str], start: Start) -> Ending | None:
         """Start it; return what came of that if it does not run.
 
         Args:
@@ -209,15 +204,15 @@ class ProbeRun:
 
     def _written(self, trail_fd: int) -> str:
         settings = self._settings
-        return json.dumps(
-            {
-                "poll_seconds": settings.poll_seconds,
-                "skip": self.skip,
-                "trail_fd": trail_fd,
-                "sysfs": str(settings.sysfs),
-                "proc": str(settings.proc),
-                "dev": str(settings.dev),
-            }
+        return probe_settings.write(
+            Settings(
+                poll_seconds=settings.poll_seconds,
+                skip=self._skip,
+                trail_fd=trail_fd,
+                sysfs=settings.sysfs,
+                proc=settings.proc,
+                dev=settings.dev,
+            )
         )
 
     def _check(self, child: Child) -> Ending | None:
@@ -227,7 +222,7 @@ class ProbeRun:
             return Ending(
                 watch_status.crashed(child.ended, step),
                 by_itself=True,
-                address=watch_status.address(step),
+                address=_address(step),
             )
         if child.fault:
             self._log.warning("gpu_probe_at_fault", how=child.fault, errors=list(child.errors))
@@ -242,9 +237,7 @@ class ProbeRun:
                     seconds=round(seconds, 1),
                 )
             case Hanging(late, seconds):
-                return Ending(
-                    watch_status.hanging(late, seconds), address=watch_status.address(late)
-                )
+                return Ending(watch_status.hanging(late, seconds), address=_address(late))
         return None
 
     def _hear(self, data: bytes) -> None:
@@ -284,3 +277,10 @@ class ProbeRun:
         if self._ending is None:
             self._ending = Ending(status)
             self._wake.set()
+
+
+def _address(step: Step | None) -> str:
+    """Return how a probe is told to leave out the step's GPU; empty where it is about none."""
+    if step is None or not step.call:
+        return ""
+    return step.pci or (by_index(step.index) if step.index >= 0 else "")

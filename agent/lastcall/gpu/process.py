@@ -11,6 +11,9 @@ COMMAND_CHARACTERS = 200
 PARENTS = 16
 """A chain of parents is followed so far."""
 
+LARGEST_PID = 4194304
+"""The largest process id that Linux gives (``PID_MAX_LIMIT``)."""
+
 _COMMAND_BYTES = 1024
 _UNINTERRUPTIBLE = b"D"
 
@@ -34,7 +37,7 @@ class Stat:
 
 
 def stat(proc: Path, pid: int) -> Stat | None:
-    """Looks a process up.
+    """Look a process up.
 
     Args:
         proc: where procfs is mounted.
@@ -54,7 +57,7 @@ def stat(proc: Path, pid: int) -> Stat | None:
 
 
 def parents(proc: Path, process: Stat) -> tuple[int, ...]:
-    """Follows a process's parents.
+    """Follow a process's parents.
 
     Args:
         proc: where procfs is mounted.
@@ -72,7 +75,7 @@ def parents(proc: Path, process: Stat) -> tuple[int, ...]:
 
 
 def command(proc: Path, pid: int) -> str | None:
-    """Reads a process's command line.
+    """Read a process's command line.
 
     The kernel reads it from the process's own memory, and waits while that is locked: for ever
     where one of its threads hangs in a driver. So nothing is read while one of them is in
@@ -85,11 +88,10 @@ def command(proc: Path, pid: int) -> str | None:
     Returns:
         The command line in one line, cut short; ``None`` where it cannot be read now.
     """
-    folder = proc / str(pid)
     try:
-        if any(_hangs(thread / "stat") for thread in (folder / "task").iterdir()):
+        if _has_thread_in_kernel(proc, pid):
             return None
-        with (folder / "cmdline").open("rb") as file:
+        with (proc / str(pid) / "cmdline").open("rb") as file:
             said = file.read(_COMMAND_BYTES)
     except OSError:
         return None
@@ -97,8 +99,29 @@ def command(proc: Path, pid: int) -> str | None:
     return "".join(c for c in text if c.isprintable())[:COMMAND_CHARACTERS]
 
 
-def _hangs(path: Path) -> bool:
+def is_uninterruptible(proc: Path, pid: int) -> bool:
+    """Tell whether a thread of a process is in uninterruptible sleep.
+
+    A killed process is a zombie by name already, while one of its threads is still held.
+
+    Args:
+        proc: where procfs is mounted.
+        pid: its process id.
+    """
     try:
-        return path.read_bytes().rpartition(b")")[2].lstrip()[:1] == _UNINTERRUPTIBLE
+        return _has_thread_in_kernel(proc, pid)
     except OSError:
         return False
+
+
+def _has_thread_in_kernel(proc: Path, pid: int) -> bool:
+    threads = (proc / str(pid) / "task").iterdir()
+    return any(_state(thread / "stat") == _UNINTERRUPTIBLE for thread in threads)
+
+
+def _state(path: Path) -> bytes:
+    # The state follows the program's name, which may itself hold spaces and brackets.
+    try:
+        return path.read_bytes().rpartition(b")")[2].lstrip()[:1]
+    except OSError:
+        return b""

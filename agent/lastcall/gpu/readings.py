@@ -8,10 +8,10 @@ from lastcall.core.gpu.model import Figures, Look, NodeLook
 from lastcall.gpu.idle import Idle
 
 FRESH_LOOKS = 3
-"""Looks that may be missed before a figure is old."""
+"""A figure is fresh for the time of so many looks."""
 
 LEAST_FRESH_SECONDS = 15.0
-"""However often is looked, a figure of so long ago is none of now any more."""
+"""However often the GPUs are looked at, a figure of this age is still fresh."""
 
 
 class Readings:

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 
 from lastcall.core.gpu.model import WatchState
-from lastcall.gpu import child, stuck, watch_status
+from lastcall.gpu import child, process, watch_status
 from lastcall.gpu.backoff import AFTER_CRASH, AFTER_TROUBLE, Backoff
-from lastcall.gpu.child import KILL_SECONDS, TERM_SECONDS
+from lastcall.gpu.child import KILL_SECONDS, PROGRAM, TERM_SECONDS
 from lastcall.gpu.probe_run import (
-    PROGRAM,
     Ending,
     LeftBehind,
     ProbeNews,
@@ -90,7 +90,7 @@ class Supervisor:
         self._log = structlog.get_logger()
         self._said: WatchStatus | None = None
         self._run: ProbeRun | None = None
-        self._left_behind = _of_before(left_behind)
+        self._left_behind = _of_before(left_behind, settings.proc)
         self._trouble = Backoff(AFTER_TROUBLE)
         self._crashes = Backoff(AFTER_CRASH)
         self._crashed_on = ""
@@ -276,11 +276,11 @@ class Supervisor:
         self._wake.clear()
 
 
-def _of_before(status: WatchStatus | None) -> LeftBehind | None:
+def _of_before(status: WatchStatus | None, proc: Path) -> LeftBehind | None:
     if status is None or status.pid is None:
         return None
     pid = status.pid
-    return LeftBehind(status, lambda: stuck.is_uninterruptible(pid))
+    return LeftBehind(status, lambda: process.is_uninterruptible(proc, pid))
 
 
 def _now() -> float:

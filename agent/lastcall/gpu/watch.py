@@ -20,7 +20,8 @@ from lastcall.core.events import (
     SourceReported,
 )
 from lastcall.core.facts import Fact, NoticeEnded, NoticeTold
-from lastcall.core.gpu import judge
+from lastcall.core.gpu import judge, xids
+from lastcall.core.gpu.incidents import SCOPE, SOURCE
 from lastcall.core.gpu.judge import News
 from lastcall.core.gpu.model import (
     Figures,
@@ -42,14 +43,14 @@ from lastcall.gpu.readings import Readings
 from lastcall.gpu.supervisor import ProbeNews, ProbeSettings, Supervisor, WatchStatus
 from lastcall.gpu.xid_counts import Witness, XidCounts
 
-SOURCE = "gpu"
-SCOPE = "health"
-
 NOISE_SECONDS = 60.0
 """How long after a flush or a drain its ended processes still leave XIDs 43 and 45 behind."""
 
 LONGEST_NOISE_SECONDS = 3600.0
 """How long a notice that names no end may keep errors from being heard."""
+
+BLIND = "the driver numbers processes as the machine does: a pod needs hostPID to see which"
+"""Why processes that hold GPUs cannot be named."""
 
 ENDS_CALLS = (119, 120)
 """XIDs after which calls into the driver hang: none is made until it has been left in peace."""
@@ -80,7 +81,7 @@ class WatchSettings:
     probe: ProbeSettings = field(default_factory=ProbeSettings)
 
 
-class GpuWatch:
+class GpuWatcher:
     """Watches the GPUs, and posts what is news of them.
 
     Looks are many and news is rare: the belief is kept here, and the core hears of verdicts.
@@ -106,6 +107,7 @@ class GpuWatch:
         self._judged: dict[str, object] = {}
         self._reported: tuple[Sighting, ...] | None = None
         self._named: tuple[Holder, ...] = ()
+        self._is_blind_said = False
         self._by_pci: dict[str, str] = {}
         self._unplaced: list[KernelXid] | None = []
         self._timer: asyncio.TimerHandle | None = None
@@ -249,7 +251,7 @@ class GpuWatch:
         if self._unplaced is not None and not uuid:
             self._unplaced.append(line)
             return
-        if line.past and line.at <= self._known_xids.get(f"{uuid}/{line.xid}", -math.inf):
+        if line.past and line.at <= self._known_xids.get(xids.key(uuid, line.xid), -math.inf):
             return  # an agent before this one took it in, and it may have been mended since
         seen = XidSeen(
             uuid=uuid,
@@ -271,6 +273,9 @@ class GpuWatch:
 
     def _name_holders(self, now: float) -> None:
         named = self._holders.named(now)
+        if self._holders.unseen and not self._is_blind_said:
+            self._is_blind_said = True
+            self._log.info("gpu_holders_not_seen", processes=self._holders.unseen, detail=BLIND)
         if named != self._named:
             self._named = named
             self._post(GpuHoldersSeen(named))

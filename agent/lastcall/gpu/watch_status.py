@@ -6,23 +6,16 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lastcall.core.gpu import codes
 from lastcall.core.gpu.model import WatchState
 from lastcall.gpu.lines import Failed
+from lastcall.gpu.presence import CONTROL_DEVICE
 from lastcall.gpu.trail import Step
 
-CONTROL_DEVICE = "nvidiactl"
-
-LOST_ACCESS = frozenset({17, 999})
-"""Return codes that a container gets that may not use the device files any more: operating system,
-unknown (public issues 48 and 1227 of NVIDIA's container toolkit)."""
-
-NOT_LOADED = 9
-"""Return code of a library without its kernel module, as in an image for machines with GPUs."""
-
 _NOT_THERE = {
-    4: "the driver's device files may not be used",
-    NOT_LOADED: "the driver's kernel module is not loaded",
-    12: "there is no library to reach the driver with",
+    codes.NO_PERMISSION: "the driver's device files may not be used",
+    codes.DRIVER_NOT_LOADED: "the driver's kernel module is not loaded",
+    codes.LIBRARY_NOT_FOUND: "there is no library to reach the driver with",
 }
 
 
@@ -54,14 +47,15 @@ def refused(failed: Failed, dev: Path, *, any_gpu: bool) -> WatchStatus:
         any_gpu: whether the machine shows any sign of a GPU.
     """
     said = f"{failed.call}: {failed.text or 'no text'} ({failed.code})"
-    if failed.code == 18:
+    if failed.code == codes.LIBRARY_MISMATCH:
         return WatchStatus(
             WatchState.DRIVER_CHANGED,
             f"the driver's library is not of its kernel module's version; {said}",
         )
-    if not any_gpu and failed.code in (*LOST_ACCESS, NOT_LOADED):
+    # Without its kernel module, the library is one of an image for machines with GPUs.
+    if not any_gpu and failed.code in codes.NO_ACCESS:
         return no_gpu(said)
-    if failed.code in LOST_ACCESS and not may_use_control_device(dev):
+    if failed.code in codes.UNCLEAR and not may_use_control_device(dev):
         return lost_access()
     why = _NOT_THERE.get(failed.code, "the driver refused")
     return WatchStatus(WatchState.NO_DRIVER, f"{why}; {said}")
@@ -144,13 +138,6 @@ def unending(status: WatchStatus | None, step: Step | None, pid: int) -> WatchSt
         return WatchStatus(WatchState.UNRESPONSIVE, "the probe cannot be ended", pid=pid)
     detail = f"the probe cannot be ended: {_named(step)} does not come back"
     return WatchStatus(WatchState.UNRESPONSIVE, detail, step.gpu, step.call, pid)
-
-
-def address(step: Step | None) -> str:
-    """Return by what the probe is told to leave a GPU out; empty where the step is about none."""
-    if step is None or not step.call:
-        return ""
-    return step.pci or (f"index:{step.index}" if step.index >= 0 else "")
 
 
 def _named(step: Step) -> str:

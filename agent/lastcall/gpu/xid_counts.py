@@ -18,8 +18,8 @@ class Witness(Enum):
 class XidCounts:
     """Makes one count of what both saw.
 
-    Each may miss some: NVML's events of while the probe was away, the kernel's lines that its
-    buffer dropped. Neither invents any, so that the higher count is the nearer to the truth.
+    Each may miss some: NVML's events what came while no probe ran, the kernel's log what its buffer
+    dropped. Neither invents any, so the higher count is nearer to the truth.
     """
 
     def __init__(self) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from lastcall.core.gpu.signal_rules import Throttle
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -124,8 +126,12 @@ ROWS = (
     ),
 )
 
-THROTTLE_BITS = {"hw_slowdown": 0x8, "sw_thermal": 0x20, "hw_thermal": 0x40, "power_brake": 0x80}
-"""Clock event reasons that say something of a GPU's health (nvml.h, ``nvmlClocksEventReason…``)."""
+_THROTTLES = {
+    "hw_slowdown": Throttle.HW_SLOWDOWN,
+    "sw_thermal": Throttle.SW_THERMAL,
+    "hw_thermal": Throttle.HW_THERMAL,
+    "power_brake": Throttle.POWER_BRAKE,
+}
 
 
 def collect(figures: Iterable[tuple[str, Mapping[str, float]]]) -> Iterator[Metric]:
@@ -151,7 +157,7 @@ def collect(figures: Iterable[tuple[str, Mapping[str, float]]]) -> Iterator[Metr
     for label, values in known:
         mask = values.get("throttle_reasons")
         if mask is not None and math.isfinite(mask):
-            for reason, bit in THROTTLE_BITS.items():
+            for reason, bit in _THROTTLES.items():
                 throttled.add_metric([label, reason], float(bool(int(mask) & bit)))
     yield throttled
 

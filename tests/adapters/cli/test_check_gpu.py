@@ -50,7 +50,7 @@ def driver(monkeypatch, tmp_path):
     def says(*lines, then=""):
         text = "".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in lines)
         program = f"import sys; sys.stdout.write({text!r}); sys.stdout.flush()\n{then}"
-        monkeypatch.setattr(gpu_probe, "PROBE", (sys.executable, "-S", "-c", program))
+        monkeypatch.setattr(gpu_probe, "PROGRAM", (sys.executable, "-S", "-c", program))
 
     says.log = log
     says(HELLO, NODE, look(GPU_0), look(GPU_1), ROUND)
@@ -149,9 +149,9 @@ async def test_a_driver_that_does_not_take_us_in_is_a_problem(driver, code, text
         (look(GPU_1, code=15, call="nvmlDeviceGetUUID"), "problem", "code 15", "reboot the node"),
         (look(GPU_1, code=16, call="x"), "problem", "does not answer", "nvidia-smi --gpu-reset"),
         (look(GPU_1, code=999, call="x"), "problem", "code 999", "NVRM"),
-        (look(GPU_1, recovery_action=1), "problem", "asks for a reset", "lastcall gpu release"),
-        (look(GPU_1, recovery_action=3), "warning", "peer-to-peer", "end the jobs"),
-        (look(GPU_1, recovery_action=42), "problem", "asks for action 42", "reboot"),
+        (look(GPU_1, recovery_action=1), "problem", "wants a reset", "lastcall gpu release"),
+        (look(GPU_1, recovery_action=3), "warning", "use several GPUs", "end the jobs"),
+        (look(GPU_1, recovery_action=42), "problem", "not known here (42)", "reboot"),
         (look(GPU_1, remap_pending=1), "warning", "replaced at its next reset", "nothing runs"),
         (look(GPU_1, remap_failed=1), "problem", "could not be remapped", "out of service"),
         (look(GPU_1, persistence=0), "warning", "is off for GPU 1:", "nvidia-smi -pm 1"),
@@ -242,7 +242,7 @@ async def test_a_probe_that_ends_early_is_said_to(driver, end, words):
 
 
 async def test_a_probe_that_cannot_be_started_is_a_problem(driver, monkeypatch):
-    monkeypatch.setattr(gpu_probe, "PROBE", ("/nowhere/python",))
+    monkeypatch.setattr(gpu_probe, "PROGRAM", ("/nowhere/python",))
 
     ((level, what, _),) = not_ok(await found(driver))
 

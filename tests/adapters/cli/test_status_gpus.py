@@ -7,11 +7,21 @@ import re
 import pytest
 
 from lastcall.cli import status_gpus
-from lastcall.cli.gpu_words import TROUBLES
+from lastcall.cli.gpu_words import RECOVERIES, TROUBLES
 from lastcall.cli.status_view import render
 from lastcall.cli.terminal import Style
 from lastcall.core.events import GpuHoldersSeen, GpuJudged, GpuWatchChanged, GpuWatchRequested
-from lastcall.core.gpu.model import NODE, Gpu, Health, Holder, Mark, Verdict, WatchState
+from lastcall.core.gpu.model import (
+    NODE,
+    WATCH_TROUBLES,
+    Gpu,
+    Health,
+    Holder,
+    Mark,
+    Recovery,
+    Verdict,
+    WatchState,
+)
 from support.gpus import DEGRADED, GPU_0, GPU_1, HEALTHY, LOST
 from support.happenings import UNIX_AT_ZERO
 
@@ -31,6 +41,11 @@ def lines(agent, run, capsys, monkeypatch):
 def line_with(lines, words):
     (line,) = [line for line in lines if words in line]
     return line
+
+
+def test_every_trouble_and_every_recovery_is_told_what_helps() -> None:
+    assert set(TROUBLES) == set(WATCH_TROUBLES)
+    assert set(RECOVERIES) == set(Recovery) - {Recovery.NONE}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from lastcall.gpu import child as children
-from lastcall.gpu.child import Child, Lines
+from lastcall.gpu.child import Child, LineSplitter
 from lastcall.gpu.trail import Step
 from support import scripted_probe
 
@@ -229,7 +229,7 @@ def test_the_loop_ends_while_a_probe_is_let_go(tmp_path: Path) -> None:
 
 
 def test_lines_are_cut_where_they_end_and_long_ones_kept_in_part() -> None:
-    lines = Lines(4)
+    lines = LineSplitter(4)
 
     assert lines.more(b"a\nb") == [b"a"]
     assert lines.more(b"c\n\n") == [b"bc", b""]

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from lastcall.core.gpu.model import Gpu, Look
-from lastcall.gpu import child, stuck, supervisor
+from lastcall.gpu import child, process, supervisor
 from lastcall.gpu.lines import RoundOver
 from lastcall.gpu.supervisor import ProbeNews, ProbeSettings, Supervisor, WatchStatus
 from support import scripted_probe
@@ -184,7 +184,7 @@ class TestUninterruptible:
         async with watched(tmp_path, stuck_script, WELL) as watch:
             await watch.until(lambda: watch.states == ["starting", "unresponsive", "unresponsive"])
             pid = watch.statuses[-1].pid
-            assert stuck.is_uninterruptible(pid)
+            assert process.is_uninterruptible(Path("/proc"), pid)
             assert (watch.statuses[-1].gpu, watch.statuses[-1].call) == ("GPU-1", TEMPERATURE)
 
             await asyncio.sleep(0.1)
@@ -216,5 +216,5 @@ class TestUninterruptible:
 
         asyncio.run(first_agent())
         gc.collect()
-        assert stuck.is_uninterruptible(said[0].pid)
+        assert process.is_uninterruptible(Path("/proc"), said[0].pid)
         asyncio.run(next_agent())

@@ -49,7 +49,7 @@ class Watching:
             environment={**os.environ, **driver.environment},
         )
         chosen = {"rules": Rules(), "acts_on_faults": True, "kernel_log": self.kernel_log}
-        self.watch = watches.GpuWatch(
+        self.watch = watches.GpuWatcher(
             WatchSettings(**{**chosen, "probe": probe, **settings}),  # type: ignore[arg-type]
             self.posted.append,
             asyncio.get_running_loop().time,

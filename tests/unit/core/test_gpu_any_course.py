@@ -118,7 +118,7 @@ def test_any_news_in_any_order_is_judged(course: list[tuple[float, News]]) -> No
             assert all(mark.reason and mark.detail for mark in verdict.marks)
             assert verdict.health in (Health.HEALTHY, Health.UNKNOWN) or worst
         reported = sightings(belief)
-        assert reported is None or len(reported) <= 2
+        assert reported is None or len(reported) <= 1
         assert all(len(sighting.reason) <= 200 for sighting in reported or ())
         due = wake_at(belief)
         assert due is None or due > news.at or isinstance(news, XidSeen)
@@ -183,10 +183,7 @@ def test_what_cannot_be_read_never_speaks_against_a_gpu(refusals: list[dict[str,
 @thorough
 @given(courses)
 def test_an_agent_that_restarts_forgets_no_fault(course: list[tuple[float, News]]) -> None:
-    steps = told(course)
-    if not steps:
-        return
-    _, news, belief = steps[-1]
+    _, news, belief = told(course)[-1]
     again = take(EMPTY, Remembered(news.at + 10, verdicts(belief)), RULES)
     for uuid, (_, verdict) in verdicts(belief).items():
         kept = {mark for mark in verdict.marks if mark.health is Health.FAULTY and uuid}

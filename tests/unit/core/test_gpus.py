@@ -28,6 +28,7 @@ from lastcall.core.facts import (
     HolderUnregistered,
     NodeGpuHealth,
 )
+from lastcall.core.gpu.belief import QUIET_SECONDS
 from lastcall.core.gpu.model import (
     NODE,
     Gpu,
@@ -38,7 +39,7 @@ from lastcall.core.gpu.model import (
     Verdict,
     WatchState,
 )
-from lastcall.core.gpus import BURST_SECONDS, RELEASED_SECONDS, node_verdict, unregistered
+from lastcall.core.gpus import RELEASED_SECONDS, node_verdict, unregistered
 from lastcall.core.model import Action, Kind, Sighting, Stance
 from support.happenings import SPOT, Scope, flushed, joined, sighting, spot
 from support.story import Story, a_node
@@ -127,7 +128,7 @@ def test_of_a_burst_of_xids_the_first_is_news_and_each_is_counted() -> None:
 
     facts = [
         story.at(at, GpuXidCounted("GPU-a", 95, count)).fact(GpuXid)
-        for at, count in ((0, 1), (1, 4000), (170, 2), (171 + BURST_SECONDS, 1))
+        for at, count in ((0, 1), (1, 4000), (170, 2), (171 + QUIET_SECONDS, 1))
     ]
 
     assert [fact.count for fact in facts] == [1, 4000, 2, 1]

@@ -45,18 +45,30 @@ def test_errors_of_the_past_that_lie_apart_are_not_drawn_together() -> None:
     assert [(report.at, report.count) for report in reports] == [(100, 1), (400, 1), (7000, 1)]
 
 
-def test_what_differs_in_more_than_its_text_is_kept_apart() -> None:
+def test_what_means_something_else_is_kept_apart() -> None:
     reports: list[KernelXid] = []
     bursts = Bursts(reports.append)
 
     bursts.take(FOUND)
     bursts.take(replace(FOUND, pci="00000000:9D:00.0"))
-    bursts.take(replace(FOUND, xid=145, fatal=False))
-    bursts.take(replace(FOUND, xid=145, fatal=True))
-    bursts.take(replace(FOUND, xid=154, recovery_action=1))
-    bursts.take(replace(FOUND, xid=154, recovery_action=2))
+    bursts.take(replace(FOUND, xid=145, text="RLW_REMAP Nonfatal XC1"))
+    bursts.take(replace(FOUND, xid=145, text="RLW_REMAP Fatal XC1"))
+    bursts.take(replace(FOUND, xid=154, text="changed from 0x0 to 0x1"))
+    bursts.take(replace(FOUND, xid=154, text="changed from 0x1 to 0x2"))
 
     assert len(reports) == 6
+
+
+def test_what_differs_in_its_text_alone_is_one_burst() -> None:
+    reports: list[KernelXid] = []
+    bursts = Bursts(reports.append)
+
+    bursts.take(replace(FOUND, xid=31, text="MMU Fault: access to 0x7f01"))
+    bursts.take(replace(FOUND, xid=31, text="MMU Fault: access to 0x7f02"))
+    bursts.flush()
+
+    assert [report.count for report in reports] == [1, 1]
+    assert {report.text for report in reports} == {"MMU Fault: access to 0x7f01"}
 
 
 def test_memory_stays_small_however_many_kinds_there_are() -> None:

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from lastcall.gpu.kernel_lines import KernelLines, KernelXid, Record, record
 
 PCI = "00000000:1B:00.0"
-RESET = "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
-RETURNED = "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
 
 
 def only(text: str) -> KernelXid:
@@ -70,45 +68,6 @@ def test_a_line_may_name_the_gpu_by_its_uuid() -> None:
 
     assert (found.uuid, found.pci) == ("GPU-8f2e0d1c-0000-1111-2222-333344445555", "")
     assert only(f"NVRM: Xid (PCI:0000:1b:00, {uuid}): 48, x").pci == PCI
-
-
-@pytest.mark.parametrize(
-    ("text", "unit", "fatal"),
-    [
-        ("145, RLW_SRC_TRACK Nonfatal XC1 i0 Link 12 (0x040988e2 0x08)", "RLW_SRC_TRACK", False),
-        ("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 09 (0x025525c6 0x0)", "NETIR_LINK_EVT", True),
-        ("149, NETIR Fatal XC0 i0 Link -1 (0x000fe406", "NETIR", True),
-        ("145, pid=1, name=A Fatal XC0, RLW_REMAP Nonfatal XC1 i0 Link 1", "RLW_REMAP", False),
-        ("145, RLW_REMAP", "", None),
-    ],
-)
-def test_a_line_of_nvlink_5_says_whether_it_is_fatal(
-    text: str, unit: str, fatal: bool | None
-) -> None:
-    found = only(f"NVRM: Xid (PCI:0000:1b:00): {text}")
-
-    assert (found.unit, found.fatal) == (unit, fatal)
-
-
-@pytest.mark.parametrize(
-    ("text", "action"),
-    [
-        (f"154, {RESET}", 1),
-        (f"154, pid=1, name=up to 9, {RETURNED}", 0),
-        ("154, GPU recovery action changed from 0x0 (None) to 4", 4),
-        ("154 (", None),
-        ("154) (to", None),
-        ("154, changed to 0x", None),
-        ("154, changed to 0x" + "f" * 400, None),
-        ("154", None),
-    ],
-)
-def test_a_new_recovery_action_is_read_where_it_is_said(text: str, action: int | None) -> None:
-    assert only(f"NVRM: Xid (PCI:0000:1b:00): {text}").recovery_action == action
-
-
-def test_only_154_speaks_of_a_recovery_action() -> None:
-    assert only(f"NVRM: Xid (PCI:0000:1b:00): 13, {RESET}").recovery_action is None
 
 
 @pytest.mark.parametrize(

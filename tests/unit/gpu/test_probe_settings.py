@@ -37,6 +37,20 @@ def test_what_is_given_holds() -> None:
     )
 
 
+def test_what_the_agent_writes_is_read_as_it_was_meant() -> None:
+    meant = Settings(
+        poll_seconds=0.5,
+        skip=("00000000:1B:00.0", settings.by_index(3)),
+        trail_fd=7,
+        once=True,
+        sysfs=Path("/a"),
+        proc=Path("/b"),
+        dev=Path("/c"),
+    )
+
+    assert settings.read(settings.write(meant)) == meant
+
+
 @pytest.mark.parametrize(
     "argument",
     ["", "[]", "{", '{"polls": 5}', '{"poll_seconds": "often"}', '{"skip": 3}', '{"sysfs": 1}'],

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from lastcall.core.gpu.model import Look, NodeLook, WatchState, XidSeen
-from lastcall.gpu import stuck
+from lastcall.gpu import process
 from lastcall.gpu.course import Course, Hanging
 from lastcall.gpu.lines import RoundOver
 from lastcall.gpu.supervisor import ProbeNews, ProbeSettings, Supervisor, WatchStatus
@@ -479,7 +479,7 @@ class TestLeftBehind:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         held = {57}
-        monkeypatch.setattr(stuck, "is_uninterruptible", held.__contains__)
+        monkeypatch.setattr(process, "is_uninterruptible", lambda _proc, pid: pid in held)
         status = WatchStatus(WatchState.UNRESPONSIVE, "as said", "GPU-1", TEMPERATURE, 57)
 
         async with watched(well, left_behind=status) as told:

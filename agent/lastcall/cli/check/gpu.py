@@ -11,6 +11,7 @@ from lastcall.cli.check.findings import Findings
 from lastcall.cli.check.gpu_looks import say_gpus, say_node
 from lastcall.cli.check.gpu_probe import Probed, probe
 from lastcall.cli.check.gpu_seen import say_seen, unsound
+from lastcall.core.gpu import codes
 from lastcall.gpu import presence
 
 CHECK = "gpu"
@@ -24,12 +25,14 @@ UNASKED = ("unresponsive", "released")
 _LOOK_AT_LOG = "look for NVRM in the kernel's log; nvidia-smi must answer"
 
 _REMEDIES = {
-    4: "let the agent's user open the GPUs' device files",
-    9: "load the driver: modprobe nvidia",
-    12: "install NVIDIA's driver; in a container let its runtime hand in libnvidia-ml.so.1",
-    18: "reboot the node, or unload and load the kernel module: the driver was replaced under it",
+    codes.NO_PERMISSION: "let the agent's user open the GPUs' device files",
+    codes.DRIVER_NOT_LOADED: "load the driver: modprobe nvidia",
+    codes.LIBRARY_NOT_FOUND: "install NVIDIA's driver; in a container let its runtime hand in "
+    "libnvidia-ml.so.1",
+    codes.LIBRARY_MISMATCH: "reboot the node, or unload and load the kernel module: the driver was "
+    "replaced under it",
 }
-"""By the return code of NVML (nvml.h, ``nvmlReturn_t``)."""
+"""By the return code with which the driver did not take the probe in."""
 
 
 async def check_gpu(subject: Subject, found: Findings) -> None:

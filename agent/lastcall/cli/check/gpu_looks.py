@@ -8,30 +8,25 @@ from collections.abc import Iterable
 from lastcall.cli.check.findings import Findings
 from lastcall.cli.check.gpu_probe import Probed
 from lastcall.cli.gpu_words import RECOVERIES
-from lastcall.core.gpu.model import Look
+from lastcall.core.gpu import codes
+from lastcall.core.gpu.answers import action_answer
+from lastcall.core.gpu.model import Health, Look
 
 CHECK = "gpu"
 
-_ASKED = {
-    1: ("a reset", RECOVERIES["reset"]),
-    2: ("a reboot of the node", RECOVERIES["reboot"]),
-    3: ("an end of peer-to-peer use", "end the jobs that use it together with others"),
-    4: ("no new work, and then a reset", RECOVERIES["reset"]),
-    5: ("a recovery of its IMEX domain", "restart the IMEX service of all nodes of its domain"),
-    6: ("a reset of its PCIe bus", RECOVERIES["reboot"]),
-    7: ("a reboot of the system", RECOVERIES["reboot"]),
+_ACTION_REMEDIES = {
+    3: "end the jobs that use it together with others",
+    5: "restart the IMEX service of all nodes of its domain",
+    6: RECOVERIES["reboot"],
 }
-"""What the driver can ask for (nvml.h, ``nvmlDeviceGpuRecoveryAction_t``), and how it is done."""
+"""By recovery action, where more can be said than how its recovery is done."""
 
-_USABLE = (3, 5)
-"""Of these, those with which the GPU goes on computing."""
-
-_CODES = {
-    4: "let the agent's user open its device file",
-    15: RECOVERIES["reboot"],
-    16: RECOVERIES["reset"],
+_REMEDIES = {
+    codes.NO_PERMISSION: "let the agent's user open its device file",
+    codes.GPU_IS_LOST: RECOVERIES["reboot"],
+    codes.RESET_REQUIRED: RECOVERIES["reset"],
 }
-"""By the return code of NVML (nvml.h, ``nvmlReturn_t``)."""
+"""By the return code that a GPU answers with."""
 
 
 def say_node(probed: Probed, expected: int, found: Findings) -> None:
@@ -99,13 +94,14 @@ def _say_gpu(look: Look, found: Findings) -> None:
         found.problem(
             CHECK,
             f"{name} does not answer: {look.call} says code {look.code}",
-            _CODES.get(look.code, "look for NVRM in the kernel's log"),
+            _REMEDIES.get(look.code, "look for NVRM in the kernel's log"),
         )
     action = int(look.values.get("recovery_action", 0))
-    if action:
-        asked, remedy = _ASKED.get(action, (f"action {action}", RECOVERIES["reboot"]))
-        say = found.warning if action in _USABLE else found.problem
-        say(CHECK, f"the driver asks for {asked} for {name}", remedy)
+    answer = action_answer(action)
+    if answer is not None:
+        say = found.problem if answer.health is Health.FAULTY else found.warning
+        remedy = _ACTION_REMEDIES.get(action) or RECOVERIES[answer.recovery]
+        say(CHECK, f"{name}: {answer.words} ({action})", remedy)
     if look.values.get("remap_failed"):
         found.problem(
             CHECK, f"a row of {name}'s memory could not be remapped", RECOVERIES["replace"]

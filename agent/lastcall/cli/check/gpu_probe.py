@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lastcall.core.gpu.model import Look, NodeLook
 from lastcall.gpu import trail
+from lastcall.gpu.child import PROGRAM
 from lastcall.gpu.lines import Failed, Hello, RoundOver, decode
+from lastcall.gpu.probe import settings as probe_settings
+from lastcall.gpu.probe.settings import Settings
 from lastcall.gpu.trail import Step
-
-PROBE = (sys.executable, "-m", "lastcall.gpu.probe")
 
 END_SECONDS = 0.5
 """How long a process that was killed may take to end; one inside the driver may never."""
@@ -71,9 +70,9 @@ def probe(timeout_seconds: float) -> Probed:
     probed = Probed()
     steps = os.memfd_create("lastcall-check")
     try:
-        settings = json.dumps({"once": True, "trail_fd": steps})
+        settings = probe_settings.write(Settings(once=True, trail_fd=steps))
         process = subprocess.Popen(  # noqa: S603 - our own module, and no stranger's words
-            [*PROBE, settings],
+            [*PROGRAM, settings],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

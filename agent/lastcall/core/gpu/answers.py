@@ -1,7 +1,6 @@
-"""What the driver itself says of a GPU, as data: return codes of its calls, and recovery actions.
+"""What the driver's own word makes of a GPU, as data: return codes of calls, and recovery actions.
 
-Names and numbers are those of NVIDIA's header ``nvml.h`` (``nvmlReturn_t``,
-``nvmlDeviceGpuRecoveryAction_t``).
+The actions' numbers are those of NVIDIA's header ``nvml.h`` (``nvmlDeviceGpuRecoveryAction_t``).
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from lastcall.core.gpu import codes
 from lastcall.core.gpu.model import Health, Recovery
 
 
@@ -32,30 +32,27 @@ class Answer(NamedTuple):
     lost: bool = False
 
 
-NO_PERMISSION = 4
-"""A matter of rights, such as MIG's in a container, which says nothing of the GPU."""
-
-UNCLEAR = frozenset({17, 999})
-"""The operating system refused, or an unknown error: the driver cannot say what is wrong."""
-
-UNSUPPORTED = frozenset({2, 3, 13, 25, 26})
-"""A signal that this GPU or this driver does not have; an old driver calls a newer field's number
-an invalid argument (2)."""
-
-CORRUPTED_INFOROM = 14
-
 # A GPU with an unclear answer is degraded and not faulty: the code does not say that the GPU is at
 # fault, nor what would help. To be wrong costs one checkpoint this way; the other way, a node.
+_UNKNOWN_ERROR = Answer("unknown_error", Health.DEGRADED, Recovery.NONE, "it cannot be read", 3)
+
 CODES: Mapping[int, Answer] = {
-    NO_PERMISSION: Answer(
+    # A matter of rights, such as MIG's in a container, which says nothing of the GPU.
+    codes.NO_PERMISSION: Answer(
         "no_permission", Health.UNKNOWN, Recovery.NONE, "the agent may not read this GPU"
     ),
-    11: Answer("irq_issue", Health.FAULTY, Recovery.REBOOT, "its interrupts do not arrive"),
-    15: Answer("gpu_lost", Health.FAULTY, Recovery.REBOOT, "it is lost", lost=True),
-    16: Answer("reset_required", Health.FAULTY, Recovery.RESET, "it needs a reset"),
-    17: Answer("unknown_error", Health.DEGRADED, Recovery.NONE, "it cannot be read", 3),
-    28: Answer("gpu_not_found", Health.DEGRADED, Recovery.NONE, "it is not found any more", 3),
-    999: Answer("unknown_error", Health.DEGRADED, Recovery.NONE, "it cannot be read", 3),
+    codes.IRQ_ISSUE: Answer(
+        "irq_issue", Health.FAULTY, Recovery.REBOOT, "its interrupts do not arrive"
+    ),
+    codes.GPU_IS_LOST: Answer("gpu_lost", Health.FAULTY, Recovery.REBOOT, "it is lost", lost=True),
+    codes.RESET_REQUIRED: Answer(
+        "reset_required", Health.FAULTY, Recovery.RESET, "it needs a reset"
+    ),
+    codes.OPERATING_SYSTEM: _UNKNOWN_ERROR,
+    codes.GPU_NOT_FOUND: Answer(
+        "gpu_not_found", Health.DEGRADED, Recovery.NONE, "it is not found any more", 3
+    ),
+    codes.UNKNOWN: _UNKNOWN_ERROR,
 }
 
 UNCLEAR_REASONS = frozenset(answer.reason for answer in CODES.values() if answer.in_a_row > 1)

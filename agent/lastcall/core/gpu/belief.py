@@ -44,7 +44,7 @@ class XidSign:
         first_at: when the first came.
         last_at: when the last came, to a second.
         runs: how many came when, where their number matters.
-        word: ``fatal`` or ``nonfatal`` where the kernel's line has the word, else empty.
+        word: ``fatal`` or ``nonfatal`` where the kernel's line says so, else empty.
         text: the kernel's line.
         past: all came before the watch began.
         asked_at: since when a look is waited for, to ask the driver.

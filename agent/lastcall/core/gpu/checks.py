@@ -11,7 +11,7 @@ from lastcall.core.gpu.answers import Answer, action_answer
 from lastcall.core.gpu.belief import Past
 from lastcall.core.gpu.links import expected_links, fabric_troubles, replays_a_minute
 from lastcall.core.gpu.model import Look
-from lastcall.core.gpu.signal_rules import Check, SignalRule
+from lastcall.core.gpu.signal_rules import Check, SignalRule, Throttle
 
 BUSY_RATIO = 0.5
 """From this utilization on a GPU is at work, and its PCIe link is at what it can be."""
@@ -22,11 +22,11 @@ _SAMPLES = 12
 _FABRIC_COMPLETED = 3
 _FABRIC_ON_THE_WAY = (1, 2)
 
-_BITS = {
-    0x08: "hardware slowdown",
-    0x20: "heat, by software",
-    0x40: "heat, by hardware",
-    0x80: "power brake",
+_THROTTLES = {
+    Throttle.HW_SLOWDOWN: "hardware slowdown",
+    Throttle.SW_THERMAL: "heat, by software",
+    Throttle.HW_THERMAL: "heat, by hardware",
+    Throttle.POWER_BRAKE: "power brake",
 }
 
 
@@ -106,7 +106,7 @@ def _bits(case: Case) -> Checked | None:
     minutes = tuple(each for each in past.minutes if minute - rule.looks < each <= minute)
     if found and minute not in minutes:
         minutes = (*minutes, minute)
-    names = ", ".join(name for bit, name in _BITS.items() if found & bit)
+    names = ", ".join(name for bit, name in _THROTTLES.items() if found & bit)
     holds = len(minutes) >= rule.hits
     after = replace(past, minutes=minutes)
     return Checked(holds, after, len(minutes), names or f"{found:#x}", counted=True)

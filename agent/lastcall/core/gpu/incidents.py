@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from lastcall.core.gpu.belief import QUIET_SECONDS, Advice, Belief, Incidents
-from lastcall.core.gpu.model import Gpu, Health, Mark, Recovery, Verdict
+from lastcall.core.gpu.model import EFFORT, Gpu, Health, Mark, Recovery, Verdict
 from lastcall.core.model import Action, Kind, Sighting
 
 SOURCE = "gpu"
@@ -68,7 +68,7 @@ def sightings(belief: Belief) -> tuple[Sighting, ...] | None:
     incidents = belief.incidents
     if incidents.faulty_since is not None:
         named = list(_marks(belief.judged, Health.FAULTY))
-        recovery = max((mark.recovery for _, mark in named), key=tuple(Recovery).index)
+        recovery = max((mark.recovery for _, mark in named), key=EFFORT.index)
         action = _ACTIONS.get(recovery, Action.NONE)
         return (_sighting("faulty", action, incidents.faulty_since, named),)
     if incidents.advice is not None and (belief.settled or belief.was_settled):

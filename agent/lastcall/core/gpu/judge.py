@@ -17,7 +17,6 @@ from lastcall.core.gpu.answers import UNCLEAR_REASONS
 from lastcall.core.gpu.belief import EMPTY, Belief, GpuBelief, Standing, XidSign
 from lastcall.core.gpu.incidents import sightings
 from lastcall.core.gpu.looks import HANGS, look_at
-from lastcall.core.gpu.memory import remember, repaired
 from lastcall.core.gpu.model import (
     NODE,
     SEVERITY,
@@ -32,6 +31,7 @@ from lastcall.core.gpu.model import (
 )
 from lastcall.core.gpu.news import Moment, NoiseExpected, Remembered, Repaired, WatchSaid
 from lastcall.core.gpu.node_signs import ACCESS_LOST, SEEING
+from lastcall.core.gpu.recall import remember, repaired
 from lastcall.core.gpu.rules import Rules
 from lastcall.core.gpu.xids import NOISE, Respond
 
@@ -160,7 +160,8 @@ def _hear_watch(belief: Belief, said: WatchSaid, rules: Rules) -> Belief:
     if said.state is WatchState.UNRESPONSIVE:
         for key in [said.gpu] if said.gpu else list(gpus):
             gpu = gpus.get(key, GpuBelief(gpu=replace(NODE, uuid=key)))
-            gpus[key] = _unasked(gpu, rules)
+            # It does not answer: what waited to ask it waits no more.
+            gpus[key] = _decided(gpu, rules)
         if said.gpu and HANGS not in gpus[said.gpu].codes:
             codes = gpus[said.gpu].codes
             mark = Standing(node_signs.hang(said))
@@ -173,19 +174,6 @@ def _hear_watch(belief: Belief, said: WatchSaid, rules: Rules) -> Belief:
         looked_at=belief.looked_at if keeps else frozenset(),
         settled=belief.settled if keeps else said.state is WatchState.NO_GPU,
         was_settled=belief.was_settled or said.state is WatchState.NO_GPU,
-    )
-
-
-def _unasked(gpu: GpuBelief, rules: Rules) -> GpuBelief:
-    """Return what is known of a GPU that does not answer: what waited to ask it waits no more."""
-    return replace(
-        gpu,
-        xids={
-            number: sign
-            if sign.waits_until is None
-            else xid_signs.by_table(sign, rules.xid(number))
-            for number, sign in gpu.xids.items()
-        },
     )
 
 
@@ -203,12 +191,17 @@ def _due(belief: Belief, at: float, rules: Rules) -> Belief:
         belief = replace(belief, node=node)
     for key, gpu in belief.gpus.items():
         if any(_is_due(sign, at) for sign in gpu.xids.values()):
-            xids = {
-                number: xid_signs.by_table(sign, rules.xid(number)) if _is_due(sign, at) else sign
-                for number, sign in gpu.xids.items()
-            }
-            belief = _with_gpu(belief, key, replace(gpu, xids=xids))
+            belief = _with_gpu(belief, key, _decided(gpu, rules, at))
     return belief
+
+
+def _decided(gpu: GpuBelief, rules: Rules, at: float = math.inf) -> GpuBelief:
+    """Return what is known once no XID waits any more that was to wait until ``at`` at most."""
+    xids = {
+        number: xid_signs.by_table(sign, rules.xid(number)) if _is_due(sign, at) else sign
+        for number, sign in gpu.xids.items()
+    }
+    return replace(gpu, xids=xids)
 
 
 def _is_due(sign: XidSign, at: float) -> bool:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lastcall.core.gpu import xid_signs
-from lastcall.core.gpu.answers import CODES, UNCLEAR, UNSUPPORTED
+from lastcall.core.gpu.answers import CODES
 from lastcall.core.gpu.belief import GOOD_LOOKS, GpuBelief, Standing
+from lastcall.core.gpu.codes import UNCLEAR, UNSUPPORTED
 from lastcall.core.gpu.model import Look, Mark
 from lastcall.core.gpu.rules import Rules
 from lastcall.core.gpu.signal_rules import SignalRule

@@ -30,6 +30,13 @@ class Recovery(StrEnum):
     REPLACE = "replace"
 
 
+SEVERITY = tuple(Health)
+"""From what is best to what is worst."""
+
+EFFORT = tuple(Recovery)
+"""From what takes least to what takes most."""
+
+
 class WatchState(StrEnum):
     """How it stands with the watch over the GPUs.
 
@@ -63,7 +70,15 @@ WATCH_TROUBLES = (
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU. Its index is the driver's of now, and may be another's after a restart."""
+    """One GPU.
+
+    Attributes:
+        uuid: its UUID; empty where it is not known.
+        index: the driver's number for it now, which may be another's after a restart; -1 where it
+            has none.
+        name: its model.
+        pci: its PCI address, as the driver writes it: ``00000000:1B:00.0``.
+    """
 
     uuid: str
     index: int = -1
@@ -167,7 +182,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is made of a GPU, or, for :data:`NODE`, of all of them together."""
+    """What is made of a GPU, or, for :data:`NODE`, of all of them together.
+
+    Attributes:
+        health: how it is.
+        marks: what speaks against it, in no order.
+    """
 
     health: Health = Health.UNKNOWN
     marks: tuple[Mark, ...] = ()
@@ -175,22 +195,25 @@ class Verdict:
     @property
     def recovery(self) -> Recovery:
         """What takes care of all that speaks against it."""
-        return max((mark.recovery for mark in self.marks), key=_EFFORT.index, default=Recovery.NONE)
+        return max((mark.recovery for mark in self.marks), key=EFFORT.index, default=Recovery.NONE)
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """What speaks against it, the worst first."""
-        worst_first = sorted(self.marks, key=lambda mark: -SEVERITY.index(mark.health))
-        return tuple(mark.reason for mark in worst_first)
+        return tuple(mark.reason for mark in self._worst_first())
+
+    @property
+    def detail(self) -> str:
+        """What speaks against it, in words for people, the worst first."""
+        return "; ".join(mark.detail or mark.reason for mark in self._worst_first())
+
+    def _worst_first(self) -> list[Mark]:
+        return sorted(self.marks, key=lambda mark: -SEVERITY.index(mark.health))
 
     @property
     def lost(self) -> bool:
         """Whether nothing can be saved from it any more."""
         return any(mark.lost for mark in self.marks)
-
-
-SEVERITY = tuple(Health)
-_EFFORT = tuple(Recovery)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntFlag, StrEnum
 
-from lastcall.core.gpu.answers import CORRUPTED_INFOROM
+from lastcall.core.gpu.codes import CORRUPTED_INFOROM
 from lastcall.core.gpu.model import Health, Recovery
+
+
+class Throttle(IntFlag):
+    """Reasons of a slowdown that say something of a GPU's health (``nvmlClocksEventReason…``).
+
+    Being idle, a clock setting or a power cap is no trouble.
+    """
+
+    HW_SLOWDOWN = 0x08
+    SW_THERMAL = 0x20
+    HW_THERMAL = 0x40
+    POWER_BRAKE = 0x80
 
 
 class Check(StrEnum):
@@ -189,14 +201,12 @@ _MEMORY = (
 )
 
 _HEAT = (
-    # gpud: in 6 of the last 10 minutes. Bits 0x08 hardware, 0x20 software thermal, 0x40 hardware
-    # thermal, 0x80 power brake; being idle, a clock setting or a power cap is no trouble.
-    SignalRule(
+    SignalRule(  # gpud: in 6 of the last 10 minutes
         name="throttled",
         reads=("throttle_reasons",),
         check=Check.BITS,
         words="slowed down in {figure:.0f} of the last minutes: {text}",
-        limit=float(0xE8),
+        limit=float(sum(Throttle)),
         hits=6,
         looks=10,
     ),
@@ -234,7 +244,7 @@ _HEAT = (
 )
 
 _LINKS = (
-    SignalRule(  # DCGM's rates: by generation 0.15, 0.3, 0.48, 0.96, 1.92, 3.84 a lane and minute
+    SignalRule(  # without a limit: what DCGM accepts, by the link's generation and width
         name="pcie_replays",
         reads=("pcie_replays",),
         check=Check.LINK_RATE,

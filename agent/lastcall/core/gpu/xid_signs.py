@@ -7,12 +7,12 @@ the next look, and what the recovery action says then is stronger than the numbe
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 
 from lastcall.core.gpu.answers import action_answer
 from lastcall.core.gpu.belief import GOOD_LOOKS, QUIET_SECONDS, Run, XidSign
-from lastcall.core.gpu.model import Health, Mark, Recovery, XidSeen
+from lastcall.core.gpu.model import EFFORT, Health, Mark, Recovery, XidSeen
+from lastcall.core.gpu.xid_lines import FATAL, NONFATAL, new_action, severity
 from lastcall.core.gpu.xids import Respond, XidRule
 
 ASK_SECONDS = 1.0
@@ -26,11 +26,8 @@ _RUNS = 20
 
 _TEXT_CHARACTERS = 200
 
-_NONFATAL = re.compile(r"\bnon-?fatal\b", re.IGNORECASE)
-_FATAL = re.compile(r"\bfatal\b", re.IGNORECASE)
-_NEW_ACTION = re.compile(r"\bto\s+(0x[0-9a-f]{1,8}|[0-9]{1,9})\b", re.IGNORECASE | re.ASCII)
+_STRENGTH = ("", NONFATAL, FATAL)
 
-_EFFORT = tuple(Recovery)
 _RECOVERY = {Respond.RESET: Recovery.RESET, Respond.REBOOT: Recovery.REBOOT}
 
 
@@ -42,7 +39,7 @@ def is_repetition(sign: XidSign, seen: XidSeen, rule: XidRule) -> bool:
         and not seen.past
         and not sign.past
         and 0 <= seen.at - sign.last_at < SAME_SECONDS
-        and (not seen.text or _word(seen.text) in ("", sign.word))
+        and (not seen.text or severity(seen.text) in ("", sign.word))
     )
 
 
@@ -59,14 +56,17 @@ def hear(sign: XidSign | None, seen: XidSeen, rule: XidRule, *, can_ask: bool) -
         sign = XidSign(number=seen.xid, first_at=seen.at, last_at=seen.at, past=seen.past)
     if seen.past and not sign.past:
         return sign  # what is known of now is newer
+    waits_until = None if sign.past else sign.waits_until
+    if seen.past:
+        waits_until = math.inf  # the next good look decides, whenever that is
     sign = replace(
         sign,
         last_at=max(sign.last_at, seen.at),
         runs=_counted(sign.runs, seen, rule) if rule.then else (),
-        word=max(sign.word, _word(seen.text), key=_STRENGTH.index),
+        word=max(sign.word, severity(seen.text), key=_STRENGTH.index),
         text=_text(sign, seen, rule),
         past=seen.past,
-        waits_until=math.inf if seen.past else None if sign.past else sign.waits_until,
+        waits_until=waits_until,
         good=0,
     )
     if seen.past:
@@ -103,9 +103,9 @@ def by_table(sign: XidSign, rule: XidRule) -> XidSign:
     """Decide by the number alone: the driver cannot be asked, or did not answer in time."""
     respond = _respond(sign, rule)
     if respond is Respond.ASK:
-        told = _NEW_ACTION.search(sign.text) if rule.tells_action else None
-        if told is not None:
-            return _by_action(replace(sign, mark=None), rule, int(told.group(1), 0))
+        action = new_action(sign.text) if rule.tells_action else None
+        if action is not None:
+            return _by_action(replace(sign, mark=None), rule, action)
         respond = Respond.WATCH
     return _stand(sign, rule, respond)
 
@@ -133,9 +133,9 @@ def _decide(sign: XidSign, at: float, rule: XidRule, *, can_ask: bool) -> XidSig
         return sign if sign.mark is not None else _stand(sign, rule, respond)
     if sign.mark is not None and sign.mark.health is Health.FAULTY and not rule.tells_action:
         wanted = _RECOVERY.get(respond, Recovery.NONE)
-        if _EFFORT.index(wanted) <= _EFFORT.index(sign.mark.recovery) or sign.by_action:
+        if EFFORT.index(wanted) <= EFFORT.index(sign.mark.recovery) or sign.by_action:
             return sign
-    is_certain = rule.alone or (sign.word == "fatal" and rule.respond is Respond.ASK)
+    is_certain = rule.alone or (sign.word == FATAL and rule.respond is Respond.ASK)
     if is_certain or not can_ask:
         return by_table(sign, rule)
     if sign.waits_until is not None:
@@ -145,9 +145,9 @@ def _decide(sign: XidSign, at: float, rule: XidRule, *, can_ask: bool) -> XidSig
 
 def _respond(sign: XidSign, rule: XidRule) -> Respond:
     respond = rule.after(_count(sign.runs))
-    if respond is Respond.ASK and sign.word == "fatal":
+    if respond is Respond.ASK and sign.word == FATAL:
         return Respond.RESET
-    if respond is Respond.ASK and sign.word == "nonfatal":
+    if respond is Respond.ASK and sign.word == NONFATAL:
         return Respond.WATCH
     return respond
 
@@ -232,18 +232,9 @@ def _mark(sign: XidSign, rule: XidRule, health: Health, recovery: Recovery) -> M
     )
 
 
-_STRENGTH = ("", "nonfatal", "fatal")
-
-
 def _text(sign: XidSign, seen: XidSeen, rule: XidRule) -> str:
     texts = (seen.text, sign.text) if rule.tells_action else (sign.text, seen.text)
     return (texts[0] or texts[1])[:_TEXT_CHARACTERS]
-
-
-def _word(text: str) -> str:
-    if _FATAL.search(_NONFATAL.sub("", text)):
-        return "fatal"
-    return "nonfatal" if _NONFATAL.search(text) else ""
 
 
 def _counted(runs: tuple[Run, ...], seen: XidSeen, rule: XidRule) -> tuple[Run, ...]:

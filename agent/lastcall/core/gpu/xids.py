@@ -158,6 +158,17 @@ XIDS: Mapping[int, XidRule] = {
 }
 """By number; what is not in it is :data:`UNLISTED`."""
 
+
+def key(gpu: str, xid: int) -> str:
+    """Return under what it is kept when an XID was last seen on a GPU.
+
+    Args:
+        gpu: its UUID; empty where it is not known.
+        xid: the number.
+    """
+    return f"{gpu}/{xid}"
+
+
 COUNTED = frozenset(
     {13, 31, 43, 45, 63, 92, 94}
     | {

@@ -7,6 +7,7 @@ kept is one number for each GPU and XID of the last second.
 from dataclasses import dataclass
 
 TOGETHER_SECONDS = 1.0
+"""The same XIDs that come within this time of the last that was told are told together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import ctypes
 import time
 from typing import Any
 
+from lastcall.core.gpu.codes import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, UNKNOWN
 from lastcall.gpu import trail
-from lastcall.gpu.probe.codes import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, UNKNOWN
 from lastcall.gpu.trail import Step
 
 try:

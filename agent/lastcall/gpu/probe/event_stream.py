@@ -4,13 +4,14 @@ import math
 from contextlib import suppress
 from typing import Any
 
+from lastcall.core.gpu.codes import NOT_SUPPORTED, TIMEOUT, UNKNOWN
 from lastcall.gpu.probe.calls import Refused, address, call, text
-from lastcall.gpu.probe.codes import NOT_SUPPORTED, TIMEOUT, UNKNOWN
 from lastcall.gpu.probe.session import Device
 
 XID = 0x8
 WANTED = XID | 0x2 | 0x4000 | 0x8000
-"""XIDs; double-bit ECC errors; a GPU became unavailable; its recovery action changed."""
+"""XIDs; double-bit ECC errors; a GPU became unavailable; its recovery action changed (``nvml.h``,
+``nvmlEventType…``)."""
 
 
 class EventStream:

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from lastcall.gpu.probe.calls import Calls, Refused
-from lastcall.gpu.probe.codes import (
+from lastcall.core.gpu.codes import (
     BROKEN,
     CORRUPTED_INFOROM,
     GONE,
@@ -13,6 +12,7 @@ from lastcall.gpu.probe.codes import (
     UNINITIALIZED,
     UNSUPPORTED,
 )
+from lastcall.gpu.probe.calls import Calls, Refused
 from lastcall.gpu.probe.session import Device
 from lastcall.gpu.probe.signals import (
     FIELD_CALL,

@@ -3,10 +3,11 @@
 import os
 from pathlib import Path
 
-from lastcall.gpu.presence import kernel_driver, pci_gpus
+from lastcall.gpu.presence import CONTROL_DEVICE, kernel_driver, pci_gpus
 from lastcall.gpu.probe.calls import Calls
 
 EVERY_SECONDS = 60.0
+"""Time between looks, and between lines, where nothing changes."""
 
 
 class NodeObserver:
@@ -24,7 +25,7 @@ class NodeObserver:
         self._calls = calls
         self._sysfs = sysfs
         self._proc = proc
-        self._control = dev / "nvidiactl"
+        self._control = dev / CONTROL_DEVICE
         self._looked_at: float | None = None
         self._told_at: float | None = None
         self._cause: object = None

@@ -4,8 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from lastcall.core.gpu.codes import NO_ACCESS
 from lastcall.gpu.probe.calls import Calls
-from lastcall.gpu.probe.codes import NO_ACCESS
 from lastcall.gpu.probe.lines import Lines
 from lastcall.gpu.probe.looks import Finding, Observer
 from lastcall.gpu.probe.node import NodeObserver
@@ -40,8 +40,9 @@ class Rounds:
 
         Args:
             poll_seconds: time between rounds.
+            woken: is set by whoever wants a round at once; that one also reads what is otherwise
+                read only now and then.
             between: is called after each round, with the time.
-            woken: is set by whoever wants a round at once, in which all is read anew that changes.
 
         Raises:
             Refused: the session with the driver is over.

@@ -7,9 +7,10 @@ of file descriptors (all-smi issue 118).
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from lastcall.core.gpu.codes import UNINITIALIZED
 from lastcall.gpu.presence import normal_pci
 from lastcall.gpu.probe.calls import Calls, Refused, text
-from lastcall.gpu.probe.codes import UNINITIALIZED
+from lastcall.gpu.probe.settings import by_index
 
 _NO_GPUS = 1
 """``NVML_INIT_FLAG_NO_GPUS``: a machine without GPUs is no failure."""
@@ -21,6 +22,9 @@ class Device:
     Attributes:
         index: the driver's, which does not change within a session.
         handle: what the driver's calls take; ``None`` while it cannot be had.
+        uuid: its UUID; empty before the driver told it, like the two that follow.
+        name: its model.
+        pci: its PCI address, as :func:`~lastcall.gpu.presence.normal_pci` writes it.
         code: why not, ``nvmlReturn_t``.
         call: the call that said so.
     """
@@ -83,7 +87,7 @@ class Session:
         """
         self._count()
         for index in range(self.driver_count):
-            if index in self._skipped or f"index:{index}" in self._skip:
+            if index in self._skipped or by_index(index) in self._skip:
                 continue
             device = self._met.setdefault(index, Device(index))
             if device.handle is None:

@@ -27,8 +27,18 @@ class Settings(NamedTuple):
     dev: Path = Path("/dev")
 
 
+def by_index(index: int) -> str:
+    """Return how :attr:`Settings.skip` names a GPU whose PCI address is not known."""
+    return f"index:{index}"
+
+
+def write(settings: Settings) -> str:
+    """Return the argument that :func:`read` takes."""
+    return json.dumps(settings._asdict(), default=str)
+
+
 def read(argument: str) -> Settings:
-    """Read the settings; what is left out stays as it is by itself.
+    """Read the settings; what is left out has its default.
 
     Raises:
         ValueError: they are not as they should be; its text says what.

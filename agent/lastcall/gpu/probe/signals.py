@@ -8,13 +8,15 @@ from ctypes import byref
 from functools import partial
 from typing import Any, NamedTuple
 
+from lastcall.core.gpu.codes import UNSUPPORTED
 from lastcall.gpu.probe.calls import Refused, structure
-from lastcall.gpu.probe.codes import UNSUPPORTED
+from lastcall.gpu.process import LARGEST_PID
 
 EVERY_ROUND = 0.0
 OFTEN = 10.0
 SLOWLY = 30.0
 RARELY = 600.0
+"""How often signals are read: the least seconds between two readings."""
 
 FIELD_CALL = "nvmlDeviceGetFieldValues"
 
@@ -76,7 +78,6 @@ _LINK_RECOVERY_FAILURES = 214
 _MOST_LINKS = 18
 _TEMPERATURE_OF_GPU = 0
 _MEMORY_V2 = 0x02000028
-_LARGEST_PID = 2**22
 
 
 _VALUE_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
@@ -162,7 +163,7 @@ def _link_recovery_failures(call: Call, handle: Any) -> tuple[float, ...]:
 def _processes(name: str, call: Call, handle: Any) -> tuple[int, ...]:
     # Bindings and drivers that disagree about the structure give process ids that cannot be.
     pids = {process.pid for process in call(name, handle)}
-    return tuple(sorted(pid for pid in pids if 0 < pid <= _LARGEST_PID))
+    return tuple(sorted(pid for pid in pids if 0 < pid <= LARGEST_PID))
 
 
 READINGS = (

@@ -3,16 +3,20 @@
 import time
 from collections.abc import Callable
 
+from lastcall.core.gpu.codes import TIMEOUT
 from lastcall.gpu.probe.bursts import Burst, Bursts
 from lastcall.gpu.probe.calls import Refused
-from lastcall.gpu.probe.codes import TIMEOUT
 from lastcall.gpu.probe.event_stream import XID, EventStream
 from lastcall.gpu.probe.lines import Lines
 from lastcall.gpu.probe.session import Device
 
 WAIT_SECONDS = 5.0
+"""How long an event is waited for at the most, so that new GPUs are soon registered."""
+
 SHORTEST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
+"""Pauses before the stream is begun anew: the first, and the longest to which it doubles."""
+
 SILENT_SECONDS = 30.0
 """After so long without coming back, the thread hangs in a call: waits are far shorter."""
 

@@ -3,10 +3,18 @@
 UNINITIALIZED = 1
 INVALID_ARGUMENT = 2
 NOT_SUPPORTED = 3
+NO_PERMISSION = 4
+DRIVER_NOT_LOADED = 9
 TIMEOUT = 10
+IRQ_ISSUE = 11
 LIBRARY_NOT_FOUND = 12
 FUNCTION_NOT_FOUND = 13
 CORRUPTED_INFOROM = 14
+GPU_IS_LOST = 15
+RESET_REQUIRED = 16
+OPERATING_SYSTEM = 17
+LIBRARY_MISMATCH = 18
+GPU_NOT_FOUND = 28
 UNKNOWN = 999
 
 UNSUPPORTED = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, 25, 26})
@@ -16,17 +24,18 @@ Besides: the structure's version is not known (25), deprecated (26). An old driv
 number of a field that came after it that the argument is invalid.
 """
 
-GONE = frozenset({15, 28})
-"""The GPU is lost, or not found any more: every further call is one that may hang."""
+GONE = frozenset({GPU_IS_LOST, GPU_NOT_FOUND})
+"""There is no GPU any more: every further call is one that may hang."""
 
-BROKEN = frozenset({11, 16, *GONE})
-"""The GPU cannot be used; besides those gone: trouble with its interrupts (11), needs a reset."""
+BROKEN = frozenset({IRQ_ISSUE, RESET_REQUIRED, *GONE})
+"""The GPU cannot be used."""
 
-UNCLEAR = frozenset({17, UNKNOWN})
+UNCLEAR = frozenset({OPERATING_SYSTEM, UNKNOWN})
 """Something is wrong and the driver cannot say what; from one signal alone it says little.
 
-17: the operating system refused.
+A container gets these that may not use the device files any more (issues 48 and 1227 of NVIDIA's
+container toolkit).
 """
 
-NO_ACCESS = frozenset({9, *UNCLEAR})
-"""What a process hears whose device files were taken away; 9: the driver is not loaded."""
+NO_ACCESS = frozenset({DRIVER_NOT_LOADED, *UNCLEAR})
+"""What a process hears that never had the device files, or from which they were taken away."""

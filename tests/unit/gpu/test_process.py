@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lastcall.gpu.stuck import is_uninterruptible
+from lastcall.gpu.process import is_uninterruptible
 
 
 def procfs(folder: Path, *stats: str) -> Path:
@@ -33,18 +33,18 @@ def procfs(folder: Path, *stats: str) -> Path:
 def test_a_thread_in_uninterruptible_sleep_holds_it(
     tmp_path: Path, stats: list[str], held: bool
 ) -> None:
-    assert is_uninterruptible(57, procfs(tmp_path, *stats)) is held
+    assert is_uninterruptible(procfs(tmp_path, *stats), 57) is held
 
 
 def test_what_is_not_there_is_not_held(tmp_path: Path) -> None:
-    assert not is_uninterruptible(57, tmp_path)
+    assert not is_uninterruptible(tmp_path, 57)
 
 
 def test_one_that_ends_while_it_is_looked_at_is_not_held(tmp_path: Path) -> None:
     (tmp_path / "57/task/57").mkdir(parents=True)
 
-    assert not is_uninterruptible(57, tmp_path)
+    assert not is_uninterruptible(tmp_path, 57)
 
 
 def test_a_process_that_runs_is_not_held() -> None:
-    assert not is_uninterruptible(os.getpid())
+    assert not is_uninterruptible(Path("/proc"), os.getpid())
