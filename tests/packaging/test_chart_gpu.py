@@ -105,6 +105,8 @@ def test_only_the_agent_s_own_container_is_privileged():
     ("values", "said"),
     [
         ({"kernelLog": True}, "gpu.kernelLog needs gpu.privileged"),
+        ({"hostLibraries": "/lib"}, "gpu.hostLibraries needs gpu.privileged"),
+        ({"runtimeClassName": "nvidia"}, "gpu.runtimeClassName needs gpu.visible"),
         ({"hostLibraries": "lib"}, "at '/gpu/hostLibraries'"),
         ({"visible": "all"}, "at '/gpu/visible': got string, want boolean"),
         ({"access": "auto"}, "additional properties 'access' not allowed"),

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lastcall.cli.gpu_words import TROUBLES, hanging
+from lastcall.cli.gpu_words import standing, trouble
 from lastcall.cli.link import AgentLink, NoAnswerError, RefusedError, add_socket_option
 from lastcall.cli.terminal import Style, duration, safe
 from lastcall.wire.messages import GpuRequest, StatusRequest
@@ -81,7 +81,7 @@ def _release(link: AgentLink) -> int:
     watch = gpu["watch"]
     if watch["pid"] is not None:
         print(
-            f"error: the driver is still held open: {hanging(watch, gpu['gpus'])}; the GPUs "
+            f"error: the driver is still held open: {standing(watch, gpu['gpus'])}; the GPUs "
             "cannot be reset: reboot the node",
             file=sys.stderr,
         )
@@ -95,7 +95,10 @@ def _release(link: AgentLink) -> int:
         return 1
     until_unix = gpu["released_until_unix"]
     left = "" if until_unix is None else f" for {duration(max(0.0, until_unix - time.time()))}"
-    print(f"the GPUs are let go{left}; reset them, then say: lastcall gpu watch")
+    print(
+        f"the GPUs are let go{left}; reset them (nvidia-smi --gpu-reset --id=UUID), then say: "
+        "lastcall gpu watch"
+    )
     return 0
 
 
@@ -109,8 +112,9 @@ def _watch(link: AgentLink) -> int:
         seen = f", {len(gpu['gpus'])} are known" if state == "watching" else ", it is starting"
         print(style.good("the GPUs are watched again") + seen)
         return 0
-    details = [safe(gpu["watch"]["detail"], 200)] if gpu["watch"] else []
-    remedy = TROUBLES.get(state)
+    watch = gpu["watch"]
+    details = [standing(watch, gpu["gpus"])] if watch else []
+    remedy = trouble(watch)
     print(
         f"error: the GPUs are not watched: {': '.join([_words(state), *filter(None, details)])}"
         + (f" -> {remedy}" if remedy else ""),
@@ -138,7 +142,11 @@ def _wait(link: AgentLink, is_done: Callable[[View], bool]) -> View:
 
 
 def _gpu(link: AgentLink) -> View:
-    gpu = link.ask(StatusRequest()).get("gpu")
+    try:
+        gpu = link.ask(StatusRequest()).get("gpu")
+    except RefusedError as error:
+        # Who asked for no status would not understand that it was refused.
+        raise RefusedError(str(error).replace("status is for", "gpu is for")) from None
     if not isinstance(gpu, dict):
         raise NoAnswerError(
             "the agent is of another version than this command, and shows no GPUs: restart it"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lastcall.cli.gpu_words import TROUBLES, hanging, holder
+from lastcall.cli.gpu_words import DETAIL_LENGTH, holder, of_all, standing, trouble, worst
 from lastcall.cli.terminal import Style, columns, duration, safe, size
 
 SHOWN_HOLDERS = 8
@@ -13,8 +13,7 @@ SHOWN_HOLDERS = 8
 
 NAME_LENGTH = 28
 REASONS_LENGTH = 60
-DETAIL_LENGTH = 160
-"""Characters that are shown of a model's name, of all reasons together, of one's own words."""
+"""Characters that are shown of a model's name, and of all reasons together."""
 
 NONE = "-"
 """Stands where there is nothing to show."""
@@ -32,10 +31,10 @@ def section(view: View, style: Style, now_unix: float) -> Iterator[str]:
     """
     gpu = view["gpu"]
     yield from _table(gpu, style)
+    yield from _details(gpu["gpus"], style)
     yield from _watch(gpu, style, now_unix)
     for mark in gpu["marks"]:
-        words = safe(mark["detail"] or mark["reason"], DETAIL_LENGTH)
-        yield _coloured(mark["health"], f"all GPUs: {words}", style)
+        yield _coloured(mark["health"], safe(of_all(mark), DETAIL_LENGTH), style)
     unregistered = gpu["unregistered"]
     for process in unregistered[:SHOWN_HOLDERS]:
         yield style.warning(holder(process, gpu["gpus"])) + ": nobody can ask it to flush"
@@ -50,6 +49,16 @@ def _table(gpu: View, style: Style) -> Iterator[str]:
         heading, *lines = columns(rows)
         yield style.dim(heading)
         yield from lines
+
+
+def _details(gpus: Iterable[View], style: Style) -> Iterator[str]:
+    """Yield what speaks most against each GPU that is unwell, with the UUID that a reset takes."""
+    for gpu in gpus:
+        if gpu["health"] == "healthy" or not (words := worst(gpu["marks"])):
+            continue
+        uuid = safe(gpu["gpu"])
+        name = uuid if gpu["index"] is None else f"GPU {gpu['index']}, {uuid}"
+        yield _coloured(gpu["health"], name, style) + f": {safe(words, DETAIL_LENGTH)}"
 
 
 def _row(gpu: View, style: Style) -> list[str]:
@@ -84,11 +93,10 @@ def _watch(gpu: View, style: Style, now_unix: float) -> Iterator[str]:
         until = gpu["released_until_unix"]
         left = "" if until is None else f", for {duration(max(0.0, until - now_unix))} more"
         yield style.warning(f"the GPUs are let go{left}") + "; once reset: lastcall gpu watch"
-    elif state in TROUBLES:
-        details = (safe(watch["detail"], DETAIL_LENGTH), hanging(watch, gpu["gpus"]))
-        words = "; ".join(detail for detail in details if detail)
-        trouble = f"the watch over the GPUs is {safe(state.replace('_', ' '))} for {lasts}"
-        yield style.bad(trouble) + (f": {words}" if words else "") + f" -> {TROUBLES[state]}"
+    elif helps := trouble(watch):
+        words = standing(watch, gpu["gpus"])
+        what = f"the watch over the GPUs is {safe(state.replace('_', ' '))} for {lasts}"
+        yield style.bad(what) + (f": {words}" if words else "") + f" -> {helps}"
 
 
 def _coloured(health: str, words: str, style: Style) -> str:

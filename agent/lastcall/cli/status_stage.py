@@ -58,8 +58,14 @@ def outlook(notice: View, *, is_whole: bool = True) -> str | None:
         return None
     if not remaining_seconds:
         return "the deadline has passed"
-    happens = _HAPPENS.get(notice["action"], "the machine goes")
-    return f"{'the drill ends' if notice['drill'] else happens} in {duration(remaining_seconds)}"
+    if notice["drill"]:
+        happens = "the drill ends"
+    elif notice["kind"] == "gpu_fault":
+        # Nobody takes the machine away: the time is what processes are given for their flushes.
+        happens = "the time to flush ends"
+    else:
+        happens = _HAPPENS.get(notice["action"], "the machine goes")
+    return f"{happens} in {duration(remaining_seconds)}"
 
 
 def is_awaited(notice: View) -> bool:

@@ -15,6 +15,17 @@ from lastcall.core.gpu.signal_rules import SIGNALS
 _RULES = tuple(rule.name for rule in SIGNALS)
 
 
+def _looks_built_in() -> str:
+    """Return in words how many looks each rule considers where the site does not say."""
+    names: dict[int, list[str]] = {}
+    for rule in SIGNALS:
+        names.setdefault(rule.looks, []).append(rule.name)
+    several = (
+        f"{looks} for {', '.join(names[looks])}" for looks in sorted(names, reverse=True)[:-1]
+    )
+    return f"{'; '.join(several)}; {min(names)} for the others"
+
+
 class GpuXid(Table, frozen=True, kw_only=True):
     """How one XID error is taken; what is left out stays as built in."""
 
@@ -108,7 +119,8 @@ class Gpu(Table, frozen=True):
     rules: Annotated[
         tuple[GpuRule, ...],
         Form(
-            "a list of tables, as [[gpu.rules]] makes it, with hits no more than looks",
+            "a list of tables, as [[gpu.rules]] makes it, with hits no more than looks, which "
+            f"are, where a rule's table has none, {_looks_built_in()}",
             _fit,
             write=_written,
         ),

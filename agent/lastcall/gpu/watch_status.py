@@ -5,18 +5,30 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lastcall.core.gpu import codes
 from lastcall.core.gpu.model import WatchState
-from lastcall.gpu.lines import Failed
 from lastcall.gpu.presence import CONTROL_DEVICE
 from lastcall.gpu.trail import Step
 
+if TYPE_CHECKING:
+    from lastcall.gpu.lines import Failed
+
+NO_RIGHT = "the driver's device files may not be used"
+NOT_LOADED = "the driver's kernel module is not loaded"
+NO_LIBRARY = "the driver's library, libnvidia-ml.so.1, is not to be found"
+NO_PACKAGE = "the package that asks the driver, nvidia-ml-py, is not installed"
+"""Why there is no driver, in words with which the detail begins: what helps depends on it."""
+
 _NOT_THERE = {
-    codes.NO_PERMISSION: "the driver's device files may not be used",
-    codes.DRIVER_NOT_LOADED: "the driver's kernel module is not loaded",
-    codes.LIBRARY_NOT_FOUND: "there is no library to reach the driver with",
+    codes.NO_PERMISSION: NO_RIGHT,
+    codes.DRIVER_NOT_LOADED: NOT_LOADED,
+    codes.LIBRARY_NOT_FOUND: NO_LIBRARY,
 }
+
+_PACKAGE = "nvidia-ml-py"
+"""Stands in the probe's own text for the same code, and in none of NVIDIA's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +69,20 @@ def refused(failed: Failed, dev: Path, *, any_gpu: bool) -> WatchStatus:
         return no_gpu(said)
     if failed.code in codes.UNCLEAR and not may_use_control_device(dev):
         return lost_access()
-    why = _NOT_THERE.get(failed.code, "the driver refused")
-    return WatchStatus(WatchState.NO_DRIVER, f"{why}; {said}")
+    why = not_there(failed) or "the driver refused"
+    # Of a missing package nobody has asked the driver.
+    return WatchStatus(WatchState.NO_DRIVER, why if why == NO_PACKAGE else f"{why}; {said}")
+
+
+def not_there(failed: Failed) -> str:
+    """Say what is missing of the driver; empty where it is there and refused.
+
+    Args:
+        failed: what the probe said.
+    """
+    if failed.code == codes.LIBRARY_NOT_FOUND and _PACKAGE in failed.text:
+        return NO_PACKAGE
+    return _NOT_THERE.get(failed.code, "")
 
 
 def no_gpu(why: str) -> WatchStatus:
@@ -132,11 +156,12 @@ def unending(status: WatchStatus | None, step: Step | None, pid: int) -> WatchSt
         step: the call that it was in.
         pid: its process.
     """
+    probe = f"the probe, process {pid}, cannot be ended"
     if status is not None and status.state is WatchState.UNRESPONSIVE:
-        return replace(status, detail=f"{status.detail}; the probe cannot be ended", pid=pid)
+        return replace(status, detail=f"{status.detail}; {probe}", pid=pid)
     if step is None or not step.call:
-        return WatchStatus(WatchState.UNRESPONSIVE, "the probe cannot be ended", pid=pid)
-    detail = f"the probe cannot be ended: {_named(step)} does not come back"
+        return WatchStatus(WatchState.UNRESPONSIVE, probe, pid=pid)
+    detail = f"{probe}: {_named(step)} does not come back"
     return WatchStatus(WatchState.UNRESPONSIVE, detail, step.gpu, step.call, pid)
 
 

@@ -50,6 +50,12 @@
 {{- if and .Values.gpu.kernelLog (not .Values.gpu.privileged) -}}
 {{- fail "gpu.kernelLog needs gpu.privileged: no other container may open /dev/kmsg" -}}
 {{- end -}}
+{{- if and .Values.gpu.hostLibraries (not .Values.gpu.privileged) -}}
+{{- fail "gpu.hostLibraries needs gpu.privileged: no other container may open the GPUs' device files without the container toolkit" -}}
+{{- end -}}
+{{- if and .Values.gpu.runtimeClassName (not .Values.gpu.visible) -}}
+{{- fail "gpu.runtimeClassName needs gpu.visible: that runtime shows no GPUs to a container that does not ask for them" -}}
+{{- end -}}
 {{- $context := deepCopy .Values.securityContext -}}
 {{- if .Values.gpu.privileged -}}
 {{- /* The API server refuses the one without the other. */ -}}

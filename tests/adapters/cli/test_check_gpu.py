@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -13,13 +14,25 @@ from lastcall.cli.check.findings import Level
 from lastcall.cli.check.gpu import check_gpu
 from lastcall.cli.check.gpu_seen import SHOWN_HOLDERS
 from lastcall.cli.check.seen_agent import Presence, SeenAgent
-from lastcall.core.gpu.model import GpuRecord, GpuWatch, Holder, WatchState
+from lastcall.core.gpu.model import NODE as NODE_GPU
+from lastcall.core.gpu.model import (
+    Gpu,
+    GpuRecord,
+    GpuWatch,
+    Health,
+    Holder,
+    Mark,
+    Recovery,
+    Verdict,
+    WatchState,
+)
 from lastcall.core.model import Node
 from lastcall.gpu import trail
 from lastcall.gpu.trail import Step
+from lastcall.gpu.watch_status import NO_LIBRARY, NOT_LOADED
 from lastcall.record.status import status
 from support.examination import found_by, one_found_by, subject_of
-from support.gpus import GPU_0, GPU_1, HEALTHY, LOST
+from support.gpus import GPU_0, GPU_1, HEALTHY, LOST, OFF_THE_BUS
 from support.nvml import FakeDriver
 
 HELLO = {"type": "hello", "pid": 7, "driver": "550.54.15", "nvml": "12.550.54.15"}
@@ -66,14 +79,19 @@ def not_ok(findings):
     return [(one.level.value, one.what, one.remedy) for one in findings if one.level != Level.OK]
 
 
-def seen(node):
-    return SeenAgent(
-        Presence.SHOWN, status(node, now=1000.0, wall=1700000000.0, agent={"version": "1"})
-    )
+def seen(node, kernel_log="read"):
+    view = status(node, now=1000.0, wall=1700000000.0, agent={"version": "1"})
+    view["gpu"]["kernel_log"] = kernel_log
+    return SeenAgent(Presence.SHOWN, view)
 
 
 def watch(state, **more):
     return seen(Node(gpu_watch=GpuWatch(state=state, **more)))
+
+
+def judged(*records, state=WatchState.WATCHING, **more):
+    gpus = {gpu.uuid: GpuRecord(gpu=gpu, verdict=verdict) for gpu, verdict in records}
+    return seen(Node(gpus=gpus, gpu_watch=GpuWatch(state=state, **more)))
 
 
 # --- whether there is anything to look at ----------------------------------------------------
@@ -85,29 +103,70 @@ async def test_gpus_that_are_not_to_be_watched_are_not_asked(driver):
     assert (finding.level, finding.what) == (Level.OK, "not watched: gpu.enabled is false")
 
 
-@pytest.mark.parametrize(("enabled", "level"), [("auto", Level.OK), ("true", Level.PROBLEM)])
-async def test_a_machine_without_gpus_is_in_order_unless_they_are_wanted(
-    monkeypatch, enabled, level
-):
+@pytest.fixture
+def without_gpu(monkeypatch):
     monkeypatch.setattr(gpu.presence, "present", lambda: False)
+    monkeypatch.setattr(gpu.presence, "library_present", lambda environment: False)
 
-    finding = await one_found_by(check_gpu, subject_of(f"gpu.enabled={enabled}"))
+
+@pytest.mark.parametrize(
+    ("setting", "level", "words"),
+    [
+        ("gpu.enabled=auto", Level.OK, "this machine shows no NVIDIA GPU"),
+        ("gpu.enabled=true", Level.PROBLEM, "shows no NVIDIA GPU"),
+        ("gpu.expected=8", Level.PROBLEM, "gpu.expected is 8, and this machine shows no NVIDIA"),
+    ],
+)
+async def test_a_machine_without_gpus_is_in_order_unless_they_are_wanted(
+    without_gpu, setting, level, words
+):
+    finding = await one_found_by(check_gpu, subject_of(setting))
 
     assert finding.level == level
-    assert "no NVIDIA GPU" in finding.what
+    assert words in finding.what
 
 
-@pytest.mark.parametrize(("enabled", "level"), [("auto", "warning"), ("true", "problem")])
+async def test_gpus_that_the_agent_says_are_gone_are_a_problem_where_none_shows(without_gpu):
+    gone = Mark(
+        reason="gpu_missing",
+        health=Health.FAULTY,
+        recovery=Recovery.REBOOT,
+        detail="there is no GPU",
+    )
+    agent = judged((NODE_GPU, Verdict(Health.FAULTY, (gone,))), state=WatchState.NO_GPU)
+
+    findings = await found_by(check_gpu, subject_of("gpu.expected=8", agent=agent))
+
+    assert not_ok(findings) == [("problem", "all GPUs: there is no GPU", "reboot the node")]
+
+
+async def test_gpus_that_the_agent_alone_sees_are_not_denied(without_gpu):
+    agent = judged((GPU_0, HEALTHY))
+
+    ((level, what, _),) = not_ok(await found_by(check_gpu, subject_of(agent=agent)))
+
+    assert level == "note"
+    assert "no sign of the GPUs that the running agent watches" in what
+
+
+WANTED = [
+    ("gpu.enabled=auto", "warning"),
+    ("gpu.enabled=true", "problem"),
+    ("gpu.expected=2", "problem"),
+]
+
+
+@pytest.mark.parametrize(("setting", "level"), WANTED)
 async def test_where_the_package_is_missing_it_is_said_how_to_get_it(
-    driver, monkeypatch, enabled, level
+    driver, monkeypatch, setting, level
 ):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
-    (finding,) = not_ok(await found(driver, f"gpu.enabled={enabled}"))
+    (finding,) = not_ok(await found(driver, setting))
 
     assert finding[0] == level
     assert "nvidia-ml-py" in finding[1]
-    assert "pip install 'lastcall[gpu]'" in finding[2]
+    assert "make install again, or pip install '.[gpu]' in the source" in finding[2]
 
 
 # --- what the driver says --------------------------------------------------------------------
@@ -123,18 +182,20 @@ async def test_good_gpus_are_named_with_their_driver(driver):
     ]
 
 
+def refuses(driver, code, text):
+    failed = {"type": "failed", "call": "nvmlInitWithFlags", "code": code, "text": text}
+    driver(failed, then="raise SystemExit(3)")
+
+
 @pytest.mark.parametrize(
     ("code", "text", "remedy"),
     [
-        (9, "Driver Not Loaded", "modprobe nvidia"),
-        (12, "NVML Shared Library Not Found", "install NVIDIA's driver"),
         (18, "Driver/library version mismatch", "reboot the node"),
         (999, "", "nvidia-smi must answer"),
     ],
 )
 async def test_a_driver_that_does_not_take_us_in_is_a_problem(driver, code, text, remedy):
-    failed = {"type": "failed", "call": "nvmlInitWithFlags", "code": code, "text": text}
-    driver(failed, then="raise SystemExit(3)")
+    refuses(driver, code, text)
 
     ((level, what, cure),) = not_ok(await found(driver))
 
@@ -144,10 +205,50 @@ async def test_a_driver_that_does_not_take_us_in_is_a_problem(driver, code, text
 
 
 @pytest.mark.parametrize(
+    ("code", "text", "remedy"),
+    [
+        (4, "Insufficient Permissions", "open the device files /dev/nvidia*"),
+        (9, "Driver Not Loaded", "modprobe nvidia"),
+        (12, "NVML Shared Library Not Found", "by the chart's gpu.visible or gpu.hostLibraries"),
+        (12, "the package nvidia-ml-py is not installed", "pip install '.[gpu]'"),
+    ],
+)
+async def test_what_is_missing_of_a_driver_is_told_apart(driver, code, text, remedy):
+    refuses(driver, code, text)
+
+    ((level, what, cure),) = not_ok(await found(driver))
+
+    assert level == "warning"
+    assert what.endswith(f"nvmlInitWithFlags: {text}")
+    assert remedy in cure
+
+
+@pytest.mark.parametrize(("setting", "level"), WANTED)
+async def test_a_missing_driver_is_a_problem_where_gpus_are_wanted(driver, setting, level):
+    refuses(driver, 9, "Driver Not Loaded")
+
+    ((said, *_),) = not_ok(await found(driver, setting))
+
+    assert said == level
+
+
+@pytest.mark.parametrize(("setting", "level"), WANTED)
+async def test_a_driver_that_the_agent_misses_too_is_spoken_of_once(driver, setting, level):
+    refuses(driver, 12, "NVML Shared Library Not Found")
+    agent = watch(WatchState.NO_DRIVER, detail=f"{NO_LIBRARY}; nvmlInitWithFlags: … (12)")
+
+    ((said, what, cure),) = not_ok(await found(driver, setting, agent=agent))
+
+    assert said == level
+    assert what.startswith(f"the running agent's watch is no driver: {NO_LIBRARY}; ")
+    assert "hand them in" in cure
+
+
+@pytest.mark.parametrize(
     ("line", "level", "what", "remedy"),
     [
         (look(GPU_1, code=15, call="nvmlDeviceGetUUID"), "problem", "code 15", "reboot the node"),
-        (look(GPU_1, code=16, call="x"), "problem", "does not answer", "nvidia-smi --gpu-reset"),
+        (look(GPU_1, code=16, call="x"), "problem", "does not answer", f"--id={GPU_1.uuid}"),
         (look(GPU_1, code=999, call="x"), "problem", "code 999", "NVRM"),
         (look(GPU_1, recovery_action=1), "problem", "wants a reset", "lastcall gpu release"),
         (look(GPU_1, recovery_action=3), "warning", "use several GPUs", "end the jobs"),
@@ -260,13 +361,30 @@ async def test_a_kernel_log_that_cannot_be_read_is_worth_a_note(driver, tmp_path
 
     assert level == "note"
     assert f"{driver.log} cannot be read (No such file or directory)" in what
-    assert "CAP_SYSLOG" in remedy
+    assert "docs/reference/unit.md#the-kernels-log" in remedy
+    assert "gpu.privileged and gpu.kernelLog" in remedy
 
 
 async def test_no_kernel_log_is_looked_for_where_none_is_wanted(driver):
     ((level, what, _),) = not_ok(await found(driver, "gpu.kernel_log="))
 
     assert (level, "gpu.kernel_log is empty" in what) == ("note", True)
+
+
+@pytest.mark.parametrize(
+    ("says", "level", "words"),
+    [
+        ("read", "ok", "the running agent reads the kernel's own lines"),
+        ("off", "note", "does not read the kernel's log: XID errors are known by their numbers"),
+        ("it may not be read", "note", "it may not be read: XID errors are known by"),
+    ],
+)
+async def test_beside_an_agent_its_own_kernel_log_counts(driver, says, level, words):
+    driver.log.unlink()
+
+    findings = await found(driver, agent=seen(Node(), kernel_log=says))
+
+    assert (findings[-1].level, words in findings[-1].what) == (level, True)
 
 
 # --- what the running agent says -------------------------------------------------------------
@@ -294,19 +412,111 @@ async def test_a_driver_that_hangs_for_the_agent_is_not_asked_once_more(driver):
     assert "reboot" in remedy
 
 
-async def test_a_gpu_that_the_agent_has_judged_is_spoken_of_once(driver):
-    driver(HELLO, NODE, look(GPU_0), look(GPU_1, code=15, call="x"), ROUND)
-    node = Node(
-        gpus={one.uuid: GpuRecord(gpu=one) for one in (GPU_0,)}
-        | {GPU_1.uuid: GpuRecord(gpu=GPU_1, verdict=LOST)},
-        gpu_watch=GpuWatch(state=WatchState.WATCHING),
+async def test_a_call_that_the_agent_has_named_is_not_named_twice(driver):
+    detail = "nvmlDeviceGetName on GPU 1 did not come back within 30 seconds"
+    agent = watch(WatchState.UNRESPONSIVE, call="nvmlDeviceGetName", detail=detail)
+
+    ((_, what, _),) = not_ok(await found(driver, agent=agent))
+
+    assert what == f"the running agent's watch is unresponsive: {detail}"
+
+
+async def test_a_crash_is_not_called_a_hang(driver):
+    agent = watch(WatchState.CRASHED, call="nvmlDeviceGetName", detail="the probe was killed")
+
+    ((level, what, _),) = not_ok(await found(driver, agent=agent))
+
+    assert (level, what) == (
+        "problem",
+        "the running agent's watch is crashed: the probe was killed",
     )
 
-    findings = not_ok(await found(driver, agent=seen(node)))
+
+UNREACHED = Gpu("", 1)
+"""What a new process knows of a GPU whose handle it cannot have."""
+
+
+@pytest.mark.parametrize("now", [GPU_1, UNREACHED, Gpu("", 7, pci=GPU_1.pci)])
+async def test_a_gpu_that_the_agent_has_judged_is_spoken_of_once(driver, now):
+    driver(HELLO, NODE, look(GPU_0), look(now, code=15, call="x"), ROUND)
+
+    findings = not_ok(await found(driver, agent=judged((GPU_0, HEALTHY), (GPU_1, LOST))))
 
     assert findings == [
-        ("problem", "GPU 1 is faulty: xid_79, row_remap_pending", "reboot the node")
+        (
+            "problem",
+            "GPU 1 is faulty: xid_79, row_remap_pending: GPU has fallen off the bus",
+            "reboot the node",
+        )
     ]
+
+
+async def test_a_gpu_that_never_had_a_uuid_is_spoken_of_once_and_as_one(driver):
+    driver(HELLO, NODE, look(GPU_0), look(UNREACHED, code=15, call="x"), ROUND)
+    mark = replace(OFF_THE_BUS, detail="GPU 1: it is lost: x answered 15")
+
+    agent = judged((NODE_GPU, Verdict(Health.FAULTY, (mark,))))
+
+    findings = not_ok(await found(driver, agent=agent))
+    assert findings == [("problem", "GPU 1: it is lost: x answered 15", "reboot the node")]
+
+
+async def test_too_few_gpus_are_spoken_of_once(driver):
+    driver(HELLO, NODE | {"driver_count": 1}, look(GPU_0), ROUND)
+    mark = Mark(reason="gpu_missing", health=Health.FAULTY, detail="the driver counts 1 of 2")
+
+    agent = judged((NODE_GPU, Verdict(Health.FAULTY, (mark,))))
+
+    assert [what for _, what, _ in not_ok(await found(driver, agent=agent))] == [
+        "all GPUs: the driver counts 1 of 2"
+    ]
+
+
+async def test_a_driver_that_is_missing_is_left_to_what_helps_the_watch(driver):
+    refuses(driver, 9, "Driver Not Loaded")
+    mark = Mark(reason="driver_missing", health=Health.DEGRADED, detail="there is no driver")
+    agent = judged(
+        (NODE_GPU, Verdict(Health.DEGRADED, (mark,))),
+        state=WatchState.NO_DRIVER,
+        detail=NOT_LOADED,
+    )
+
+    ((_, what, remedy),) = not_ok(await found(driver, agent=agent))
+
+    assert what == f"the running agent's watch is no driver: {NOT_LOADED}"
+    assert "modprobe nvidia" in remedy
+
+
+async def test_where_no_recovery_is_needed_the_runbook_is_named(driver):
+    hot = Mark(reason="temperature", health=Health.DEGRADED, detail="91 °C")
+    agent = judged((GPU_0, HEALTHY), (GPU_1, Verdict(Health.DEGRADED, (hot,))))
+
+    assert not_ok(await found(driver, agent=agent)) == [
+        (
+            "warning",
+            "GPU 1 is degraded: temperature: 91 °C",
+            "see the runbook LastcallGpuDegraded, by its reason",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "helps"),
+    [
+        (WatchState.WATCHING, f"nvidia-smi --gpu-reset --id={GPU_1.uuid}"),
+        (WatchState.UNRESPONSIVE, "reboot the node"),
+        (WatchState.CRASHED, "see the agent's log"),
+    ],
+)
+async def test_while_the_driver_does_not_answer_nobody_is_sent_to_nvidia_smi(driver, state, helps):
+    mark = replace(OFF_THE_BUS, reason="xid_119", recovery=Recovery.RESET)
+    agent = judged((GPU_1, Verdict(Health.FAULTY, (mark,))), state=state, detail="so")
+
+    (*_, (level, what, remedy)) = not_ok(await found(driver, agent=agent))
+
+    assert (level, "xid_119" in what) == ("problem", True)
+    assert helps in remedy
+    assert ("nvidia-smi" in remedy) == (state is WatchState.WATCHING)
 
 
 async def test_processes_that_nobody_can_ask_are_named_up_to_a_limit(driver):

@@ -6,6 +6,7 @@ import pytest
 
 from lastcall.core.events import GpuJudged, GpuWatchChanged
 from lastcall.core.gpu.model import WatchState
+from lastcall.gpu.watch_status import NOT_LOADED
 from support.gpus import GPU_0, GPU_1, HEALTHY
 from support.happenings import UNIX_AT_ZERO
 
@@ -47,7 +48,10 @@ def test_release_waits_until_the_gpus_are_let_go_and_says_what_comes_next(watche
 
     out = capsys.readouterr().out
     assert code == 0
-    assert out == "the GPUs are let go for 10 min 0 s; reset them, then say: lastcall gpu watch\n"
+    assert out == (
+        "the GPUs are let go for 10 min 0 s; reset them (nvidia-smi --gpu-reset --id=UUID), then "
+        "say: lastcall gpu watch\n"
+    )
     assert watched.story.node.gpus_released_until == watched.story.now + 600
     assert watched.asked >= 3
 
@@ -113,13 +117,13 @@ def test_a_slow_start_of_the_watch_is_no_failure(watched, run, capsys):
 
 def test_a_watch_that_comes_to_nothing_says_why_and_what_helps(watched, run, capsys):
     watched.story.at(120.0, released())
-    watched.plan = obeys(GpuWatchChanged(state=WatchState.NO_DRIVER, detail="not loaded"))
+    watched.plan = obeys(GpuWatchChanged(state=WatchState.NO_DRIVER, detail=NOT_LOADED))
 
     code = run("gpu", "watch")
 
     err = capsys.readouterr().err
     assert code == 1
-    assert "error: the GPUs are not watched: no driver: not loaded -> load the driver" in err
+    assert f"error: the GPUs are not watched: no driver: {NOT_LOADED} -> load the driver" in err
 
 
 def test_an_old_trouble_is_not_taken_for_the_answer(watched, run, capsys):
@@ -130,8 +134,8 @@ def test_an_old_trouble_is_not_taken_for_the_answer(watched, run, capsys):
 
 
 @pytest.mark.parametrize("action", ["release", "watch"])
-def test_a_refusal_is_said_in_the_agents_words(agent, run, capsys, action):
-    agent.refusals = ["gpu is for root and the agent's own user"]
+def test_who_may_not_ask_is_refused_for_what_they_asked(agent, run, capsys, action):
+    agent.refusals = ["status is for root and the agent's own user"]
 
     assert run("gpu", action) == 1
     assert "refused: gpu is for root and the agent's own user" in capsys.readouterr().err

@@ -22,6 +22,7 @@ from lastcall.core.gpu.model import (
     Verdict,
     WatchState,
 )
+from lastcall.gpu.watch_status import NO_LIBRARY, NO_PACKAGE, NO_RIGHT, NOT_LOADED
 from support.gpus import DEGRADED, GPU_0, GPU_1, HEALTHY, LOST
 from support.happenings import UNIX_AT_ZERO
 
@@ -86,6 +87,57 @@ def test_a_watch_in_trouble_is_one_line_with_what_helps(agent, lines, state):
 
     line = line_with(lines(), "watch over the GPUs")
     assert f"is {state.replace('_', ' ')} for 90 s: as it is -> {TROUBLES[state]}" in line
+
+
+@pytest.mark.parametrize(
+    ("detail", "helps"),
+    [
+        (NOT_LOADED, "modprobe nvidia"),
+        (NO_LIBRARY, "gpu.hostLibraries"),
+        (NO_PACKAGE, "make install again"),
+        (NO_RIGHT, "open the device files"),
+        ("the driver refused; nvmlInitWithFlags: so (15)", "nvidia-smi must answer"),
+    ],
+)
+def test_what_is_missing_of_the_driver_decides_what_helps(agent, lines, detail, helps):
+    agent.story.at(100.0, GpuWatchChanged(state=WatchState.NO_DRIVER, detail=detail))
+
+    line = line_with(lines(), "watch over the GPUs")
+    assert helps in line.partition(f"{detail} -> ")[2]
+
+
+def test_what_speaks_most_against_a_gpu_has_a_line_with_its_uuid(agent, lines):
+    agent.story.at(200.0, GpuJudged(GPU_0, HEALTHY), GpuJudged(GPU_1, LOST))
+
+    shown = lines()
+    assert f"GPU 1, {GPU_1.uuid}: GPU has fallen off the bus" in shown
+    assert not [line for line in shown if GPU_0.uuid in line]
+
+
+def test_what_is_known_of_a_gpu_without_a_uuid_is_not_said_of_all(agent, lines):
+    of_one = [
+        Mark(reason="no_permission", health=Health.UNKNOWN, detail="GPU 2: the agent may not"),
+        Mark(reason="gpu_lost", health=Health.FAULTY, detail="00000000:1B:00.0: it is lost: x"),
+    ]
+    agent.story.at(100.0, GpuJudged(NODE, Verdict(Health.FAULTY, tuple(of_one))))
+
+    shown = lines()
+    assert "GPU 2: the agent may not" in shown
+    assert "00000000:1B:00.0: it is lost: x" in shown
+
+
+def test_a_crash_is_not_called_a_hang(agent, lines):
+    agent.story.at(
+        100.0,
+        GpuWatchChanged(
+            state=WatchState.CRASHED,
+            gpu=GPU_1.uuid,
+            call="nvmlDeviceGetTemperature",
+            detail="the probe was killed by signal 11",
+        ),
+    )
+
+    assert "does not come back" not in line_with(lines(), "crashed")
 
 
 def test_a_call_that_hangs_is_named_with_its_gpu_and_the_process_that_stays(agent, lines):

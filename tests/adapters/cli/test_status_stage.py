@@ -115,6 +115,16 @@ def test_after_an_advice_no_machine_is_said_to_go(agent):
     assert (stage(shown(agent)), outlook(shown(agent))) == ("flushed", None)
 
 
+@pytest.mark.parametrize("action", ["none", "reboot", "terminate"])
+def test_after_a_gpu_fault_no_machine_is_said_to_go(agent, action):
+    key = preempted(agent, "a")
+    agent.story.at(111.0, flushed("a", key), DrainEnded(key, "none"))
+    fault = shown(agent) | {"kind": "gpu_fault", "action": action}
+
+    assert outlook(fault) == "the time to flush ends in 119 s"
+    assert outlook(fault | {"drill": True}) == "the drill ends in 119 s"
+
+
 def test_flushes_that_are_not_shown_are_not_taken_for_done(agent):
     key = preempted(agent, "a")
     agent.story.at(111.0, flushed("a", key), DrainEnded(key, "none"))

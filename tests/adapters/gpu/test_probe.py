@@ -202,9 +202,7 @@ def test_a_missing_package_is_told(fake: FakeDriver, tmp_path: Path) -> None:
         failed = probe.line()
         assert failed is not None
         assert failed["code"] == 12
-        assert failed["text"] == (
-            "the package nvidia-ml-py is not installed (pip install 'lastcall[gpu]')"
-        )
+        assert failed["text"] == "the package nvidia-ml-py is not installed (lastcall's extra gpu)"
         assert probe.ended() == 3
 
 

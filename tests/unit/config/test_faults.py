@@ -91,6 +91,7 @@ from lastcall.config.load import load
         ('[notices.url]\nurl = "ali"', 'url = "ali": allowed: "alibaba", "tencent"'),
         ('[report]\nwebhooks = ["http://"]', 'report.webhooks[0] = "http://": allowed: an address'),
         ('[gpu]\nenabled = "yes"', 'gpu.enabled = "yes": allowed: "auto", true or false'),
+        ('[[gpu.rules]]\nname = "temperature"\nhits = 5', "3 for temperature, memory_temperature,"),
         ('[log]\nlevel = "warn"', 'did you mean "warning"?'),
     ],
 )

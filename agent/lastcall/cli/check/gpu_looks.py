@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from lastcall.cli.check.findings import Findings
 from lastcall.cli.check.gpu_probe import Probed
-from lastcall.cli.gpu_words import RECOVERIES
+from lastcall.cli.check.gpu_seen import SeenGpus
+from lastcall.cli.gpu_words import recovery
 from lastcall.core.gpu import codes
 from lastcall.core.gpu.answers import action_answer
 from lastcall.core.gpu.model import Health, Look
@@ -17,24 +18,21 @@ CHECK = "gpu"
 _ACTION_REMEDIES = {
     3: "end the jobs that use it together with others",
     5: "restart the IMEX service of all nodes of its domain",
-    6: RECOVERIES["reboot"],
+    6: recovery("reboot"),
 }
 """By recovery action, where more can be said than how its recovery is done."""
 
-_REMEDIES = {
-    codes.NO_PERMISSION: "let the agent's user open its device file",
-    codes.GPU_IS_LOST: RECOVERIES["reboot"],
-    codes.RESET_REQUIRED: RECOVERIES["reset"],
-}
+_RECOVERIES = {codes.GPU_IS_LOST: "reboot", codes.RESET_REQUIRED: "reset"}
 """By the return code that a GPU answers with."""
 
 
-def say_node(probed: Probed, expected: int, found: Findings) -> None:
+def say_node(probed: Probed, expected: int, seen: SeenGpus, found: Findings) -> None:
     """Add what is said of all GPUs together.
 
     Args:
         probed: what was seen.
         expected: how many there should be; 0: as many as stand on the PCI bus.
+        seen: what the agent has said of them already.
         found: takes the findings.
     """
     names = Counter(look.gpu.name or "unnamed" for look in probed.looks)
@@ -47,7 +45,7 @@ def say_node(probed: Probed, expected: int, found: Findings) -> None:
     if node is None:
         return
     should_be = expected or node.pci_count or 0
-    if node.driver_count < should_be:
+    if node.driver_count < should_be and not seen.misses_gpus:
         found.problem(
             CHECK,
             f"the driver counts {node.driver_count} of {should_be} GPUs",
@@ -67,17 +65,17 @@ def say_node(probed: Probed, expected: int, found: Findings) -> None:
         )
 
 
-def say_gpus(probed: Probed, known_unsound: frozenset[str], found: Findings) -> None:
+def say_gpus(probed: Probed, seen: SeenGpus, found: Findings) -> None:
     """Add what is said of each.
 
     Args:
         probed: what was seen.
-        known_unsound: GPUs that the agent has spoken of already.
+        seen: what the agent has said of them already.
         found: takes the findings.
     """
     for look in probed.looks:
-        if look.gpu.uuid not in known_unsound:
-            _say_gpu(look, found)
+        if not seen.has_spoken_of(look.gpu):
+            _say_gpu(look, seen, found)
     unpersistent = [look for look in probed.looks if look.values.get("persistence") == 0]
     if unpersistent:
         found.warning(
@@ -88,30 +86,39 @@ def say_gpus(probed: Probed, known_unsound: frozenset[str], found: Findings) -> 
         )
 
 
-def _say_gpu(look: Look, found: Findings) -> None:
+def _say_gpu(look: Look, seen: SeenGpus, found: Findings) -> None:
     name = _name(look)
+
+    def helps(what: str) -> str:
+        return recovery(what, look.gpu.uuid, seen.watch)
+
     if look.code:
         found.problem(
             CHECK,
             f"{name} does not answer: {look.call} says code {look.code}",
-            _REMEDIES.get(look.code, "look for NVRM in the kernel's log"),
+            _answer_to(look.code, helps),
         )
     action = int(look.values.get("recovery_action", 0))
     answer = action_answer(action)
     if answer is not None:
         say = found.problem if answer.health is Health.FAULTY else found.warning
-        remedy = _ACTION_REMEDIES.get(action) or RECOVERIES[answer.recovery]
+        remedy = _ACTION_REMEDIES.get(action) or helps(answer.recovery)
         say(CHECK, f"{name}: {answer.words} ({action})", remedy)
     if look.values.get("remap_failed"):
-        found.problem(
-            CHECK, f"a row of {name}'s memory could not be remapped", RECOVERIES["replace"]
-        )
+        found.problem(CHECK, f"a row of {name}'s memory could not be remapped", helps("replace"))
     if look.values.get("remap_pending") or look.values.get("retired_pending"):
         found.warning(
             CHECK,
             f"a bad part of {name}'s memory is replaced at its next reset",
-            RECOVERIES["reset_when_idle"],
+            helps("reset_when_idle"),
         )
+
+
+def _answer_to(code: int, helps: Callable[[str], str]) -> str:
+    if code == codes.NO_PERMISSION:
+        return "let the agent's user open its device file"
+    what = _RECOVERIES.get(code)
+    return "look for NVRM in the kernel's log" if what is None else helps(what)
 
 
 def _name(look: Look) -> str:

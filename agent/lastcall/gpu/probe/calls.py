@@ -16,7 +16,7 @@ try:
 except ImportError:
     pynvml = None
 
-_NO_PACKAGE = "the package nvidia-ml-py is not installed (pip install 'lastcall[gpu]')"
+_NO_PACKAGE = "the package nvidia-ml-py is not installed (lastcall's extra gpu)"
 
 
 class Refused(Exception):  # noqa: N818 - the driver's answer, which need not be an error
