@@ -9,7 +9,7 @@ import pytest
 from lastcall.core.facts import GpuHealth, NoticeSeen
 from lastcall.core.gpu.model import Health, Recovery
 from lastcall.core.model import Kind
-from lastcall.drain.kubernetes.notes_gpus import MOST_EVENTS, QUIET_SECONDS
+from lastcall.drain.kubernetes.notes_gpus import EACH_SECONDS, QUIET_SECONDS
 from support.kube_notes import NODE, StandInApi, ended, notice, running, told, writer_of
 
 pytestmark = pytest.mark.looptime
@@ -136,13 +136,50 @@ async def test_each_gpu_is_told_of_for_itself(api):
     assert len({text.name for _, _, text in api.calls}) == 8
 
 
-async def test_a_gpu_that_is_well_and_ill_by_turns_is_not_told_of_for_ever(api):
-    facts = [judged(), judged(HEALTHY, FAULTY)] * 25
-    said = await reasons(api, *facts, apart_seconds=10.0)
+@pytest.mark.parametrize("apart_seconds", [2.0, 45.0, 400.0])
+async def test_a_gpu_that_is_well_and_ill_by_turns_is_told_of_twelve_times_an_hour(
+    api, apart_seconds
+):
+    turns = int(5400 / apart_seconds / 2)
+    facts = [judged(), judged(HEALTHY, FAULTY)] * turns
+    said = await reasons(api, *facts, apart_seconds=apart_seconds)
 
-    assert said == ["GPUFault", "GPURecovered"] * (MOST_EVENTS // 2)
+    times = [at for at, _, _ in api.calls]
+    most = max(sum(0 <= at - first < 3600 for at in times) for first in times)
+    assert said[:3] == ["GPUFault", "GPURecovered", "GPUFault"]
+    assert len(said) > most - 1 > 6
+    assert most <= 12
     # Each has a name of its own: the server would take one for the other.
-    assert len({text.name for _, _, text in api.calls}) == MOST_EVENTS
+    assert len({text.name for _, _, text in api.calls}) == len(api.calls)
+
+
+@pytest.mark.parametrize(
+    ("between", "also"),
+    [((), []), ((judged(DEGRADED, HEALTHY),), ["GPUDegraded"])],
+    ids=["well", "degraded"],
+)
+async def test_the_fault_of_a_gpu_that_was_said_to_be_well_is_said_whatever_came_before(
+    api, between, also
+):
+    turns = [judged(), judged(HEALTHY, FAULTY), *between, judged(reasons=("xid_95",))]
+    said = await reasons(api, *turns, apart_seconds=2.0)
+
+    assert said == ["GPUFault", "GPURecovered", *also, "GPUFault"]
+
+
+async def test_a_fault_is_said_again_though_its_end_was_not(api):
+    flaps = [judged(), judged(HEALTHY, FAULTY)] * 4
+    async with running(writer := writer_of(api)):
+        for fact in flaps:
+            writer.note(fact)
+            await asyncio.sleep(2.0)
+        before = [reason for _, reason, _ in api.said]
+        await asyncio.sleep(4 * EACH_SECONDS)
+        writer.note(judged())
+        await asyncio.sleep(5.0)
+
+    assert before == ["GPUFault", "GPURecovered", "GPUFault"]
+    assert [reason for _, reason, _ in api.said] == [*before, "GPUFault"]
 
 
 async def test_what_is_said_again_after_a_restart_has_the_same_name(api):

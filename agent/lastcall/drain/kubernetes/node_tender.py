@@ -111,8 +111,10 @@ class Tender:
         return None
 
     async def _write_health(self, condition: Condition) -> Reply:
-        self._gpus.written()
-        return await self._own.write_condition(condition)
+        reply = await self._own.write_condition(condition)
+        if reply.ok:
+            self._gpus.written()
+        return reply
 
     async def _remove_marks(self) -> Reply:
         over_at = asyncio.get_running_loop().time() + 2 * CALL_SECONDS

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lastcall.core.facts import GpuHealth
 from lastcall.core.gpu.model import Health
+from lastcall.drain.kubernetes.allowance import Allowance
 from lastcall.drain.kubernetes.node_gpus import RECOVERIES
 from lastcall.drain.kubernetes.notes_text import GPU_FAULT, Said, printable
 
@@ -21,8 +21,10 @@ HOLD_SECONDS = 1.0
 QUIET_SECONDS = 600.0
 """A GPU is said to be degraded once in this time."""
 
-MOST_EVENTS = 6
-"""Of one GPU, in that time: one that is well and ill by turns is not told of for ever."""
+MOST_AT_ONCE = 4
+EACH_SECONDS = 450.0
+"""Events of one GPU after a pause, and how long until there is one more: in no hour are it more
+than 12."""
 
 _KNOWN_GPUS = 128
 
@@ -36,15 +38,24 @@ class _Known:
 
     Attributes:
         fault: its worst reason and what helps, while it has been said to be faulty.
+        is_over: it was healthy again since, which was not said.
         degraded_at: when it was last said to be degraded.
-        recoveries: how often it was said to be healthy again.
-        said_at: when anything was said.
+        recoveries: how often it was healthy again after a fault.
+        allowance: what may be said of it.
     """
 
     fault: tuple[str, ...] | None = None
+    is_over: bool = False
     degraded_at: float | None = None
     recoveries: int = 0
-    said_at: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
+    allowance: Allowance = field(default_factory=lambda: Allowance(MOST_AT_ONCE, EACH_SECONDS))
+
+    def may_say(self, now: float, *, is_new_fault: bool = False) -> bool:
+        """Count what is to be said; the last one is kept for a fault of a GPU that was well."""
+        allows = self.allowance.allows(now, spare=0 if is_new_fault else 1)
+        if allows:
+            self.allowance.spend(now)
+        return allows
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +85,9 @@ class GpuNotes:
     def note(self, fact: GpuHealth) -> None:
         """Take in how a GPU is now, or how all of them are together."""
         now, known = asyncio.get_running_loop().time(), self._know(fact.gpu)
-        is_often = len(known.said_at) == MOST_EVENTS and now - known.said_at[0] < QUIET_SECONDS
-        said = None if is_often else _said(fact, known, now)
+        said = _said(fact, known, now)
         if said is None:
             return
-        known.said_at.append(now)
         # After a restart the same words have the same name, so that nothing is said twice.
         while_it_lasts = (str(int(self._wall() // QUIET_SECONDS)), str(known.recoveries))
         words = (*fact.reasons[:1], fact.recovery.value, *while_it_lasts)
@@ -119,21 +128,34 @@ class GpuNotes:
 def _said(fact: GpuHealth, known: _Known, now: float) -> Said | None:
     """Return what is to be said, and take note of it; ``None`` where it has been said."""
     if fact.health is Health.FAULTY:
-        fault = (*fact.reasons[:1], fact.recovery.value)
-        if known.fault == fault:
-            return None
-        known.fault = fault
-        return Said(GPU_FAULT, "Report", _trouble(fact, "faulty"), is_warning=True)
+        return _said_of_fault(fact, known, now)
     if fact.health is Health.DEGRADED:
-        if known.degraded_at is not None and now - known.degraded_at < QUIET_SECONDS:
+        is_recent = known.degraded_at is not None and now - known.degraded_at < QUIET_SECONDS
+        if is_recent or not known.may_say(now):
             return None
         known.degraded_at = now
         return Said(GPU_DEGRADED, "Report", _trouble(fact, "degraded"), is_warning=True)
     if fact.health is Health.HEALTHY and (known.fault or fact.before is Health.FAULTY):
-        known.fault = None
-        known.recoveries += 1
-        return Said(GPU_RECOVERED, "Report", f"{_who(fact)} healthy again", is_warning=False)
+        return _said_of_recovery(fact, known, now)
     return None
+
+
+def _said_of_fault(fact: GpuHealth, known: _Known, now: float) -> Said | None:
+    fault = (*fact.reasons[:1], fact.recovery.value)
+    is_said = known.fault == fault and not known.is_over
+    if is_said or not known.may_say(now, is_new_fault=known.fault is None):
+        return None
+    known.fault, known.is_over = fault, False
+    return Said(GPU_FAULT, "Report", _trouble(fact, "faulty"), is_warning=True)
+
+
+def _said_of_recovery(fact: GpuHealth, known: _Known, now: float) -> Said | None:
+    known.recoveries += 1
+    known.is_over = not known.may_say(now)
+    if known.is_over:
+        return None
+    known.fault = None
+    return Said(GPU_RECOVERED, "Report", f"{_who(fact)} healthy again", is_warning=False)
 
 
 def _trouble(fact: GpuHealth, how: str) -> str:
