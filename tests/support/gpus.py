@@ -75,6 +75,8 @@ class FixedReadings:
     last: list[Figures] = field(default_factory=list)
     look: NodeLook | None = None
     expected: int = 0
+    kernel_log: str = "off"
+    event_stream_up: bool | None = None
     fresh_seconds: float = 15.0
 
     def read(

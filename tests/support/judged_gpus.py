@@ -54,6 +54,7 @@ class Watched:
         self.action = action
         self.now = 1000.0
         self.belief: Belief = EMPTY
+        self.reported: tuple[Sighting, ...] = ()
         if begun:
             self.watch(WatchState.WATCHING)
             self.count()
@@ -61,6 +62,8 @@ class Watched:
 
     def take(self, news: News) -> None:
         self.belief = take(self.belief, news, self.rules)
+        seen = sightings(self.belief)
+        self.reported = self.reported if seen is None else seen
 
     def wait(self, seconds: float) -> None:
         """Let time pass, waking the judge whenever it asked for it."""
@@ -182,7 +185,16 @@ class Watched:
             begun=False,
         )
         again.now = self.now + 10
-        again.take(Remembered(again.now, verdicts(self.belief)))
+        again.reported = self.reported
+        began = {sighting.key: float(sighting.identity) for sighting in self.reported}
+        again.take(
+            Remembered(
+                again.now,
+                verdicts(self.belief),
+                faulty=began.get("faulty"),
+                degraded=began.get("degraded"),
+            )
+        )
         return again
 
     def verdict(self, gpu: int | None = 0) -> Verdict:

@@ -47,6 +47,13 @@ async def health(agent: RunningAgent, word: str) -> None:
     await agent.wait_view(lambda view: view["gpu"]["health"] == word)
 
 
+async def operate(agent: RunningAgent, *, watched: bool) -> None:
+    """Have the GPUs let go or watched again, as the command line does."""
+    async with LineClient.connected(agent.socket_path) as operator:
+        operator.send(type="gpu", watched=watched)
+        await operator.receive("ok")
+
+
 def probe_of(agent: RunningAgent) -> psutil.Process:
     (probe,) = psutil.Process(agent.pid).children()
     return probe
@@ -94,7 +101,7 @@ async def test_by_default_a_fault_is_reported_and_nobody_is_told(
         assert await agent.metric(counted) == 1
 
 
-async def test_with_act_on_faults_a_reset_is_a_notice_and_its_end_a_withdrawal(
+async def test_with_act_on_faults_a_fault_is_a_notice_and_an_operators_word_ends_it(
     tmp_path: Path, driver: FakeDriver
 ) -> None:
     async with (
@@ -107,6 +114,8 @@ async def test_with_act_on_faults_a_reset_is_a_notice_and_its_end_a_withdrawal(
 
         notice = await client.receive("notice")
         driver.field(0, 230, 0)
+        await health(agent, "degraded")
+        await operate(agent, watched=True)
         withdrawn = await client.receive("withdrawn")
 
     assert (notice["kind"], notice["source"], notice["urgency"]) == ("gpu_fault", "gpu", "now")
@@ -186,13 +195,10 @@ async def test_the_gpus_are_let_go_on_command_and_taken_up_again(
 ) -> None:
     async with watching(tmp_path, driver) as agent:
         probe = probe_of(agent)
-        async with LineClient.connected(agent.socket_path) as operator:
-            operator.send(type="gpu", watched=False)
-            await operator.receive("ok")
-            await state(agent, "released")
-            assert not probe.is_running()
-            operator.send(type="gpu", watched=True)
-            await operator.receive("ok")
+        await operate(agent, watched=False)
+        await state(agent, "released")
+        assert not probe.is_running()
+        await operate(agent, watched=True)
 
         await state(agent, "watching")
 

@@ -11,6 +11,7 @@ from support.kube_api.objects import pod as pod_of
 from support.kube_node import NODE, KubeNode, kube_node
 from support.nvml import FakeDriver
 from support.pod_process import process_of_pod
+from support.running_agent import LineClient
 
 RANK = {"job": "train", "rank": 0, "world_size": 1}
 QUICK = ("gpu.poll_seconds=0.1", "gpu.kernel_log=")
@@ -58,7 +59,7 @@ async def test_a_fault_that_is_only_reported_is_a_condition_and_an_event(
         assert "PreemptionNotice" not in node_reasons(node)
 
 
-async def test_a_fault_that_is_acted_on_drains_training_last_and_its_end_gives_the_node_back(
+async def test_a_fault_that_is_acted_on_drains_training_last_and_an_operator_gives_the_node_back(
     tmp_path: Path, driver: FakeDriver
 ) -> None:
     settings = (*QUICK, "gpu.act_on_faults=true")
@@ -85,6 +86,10 @@ async def test_a_fault_that_is_acted_on_drains_training_last_and_its_end_gives_t
             await node.agent.wait(lambda: node.pod("train-0") is None)
 
         driver.field(1, 230, 0)
+        await node.agent.wait_view(lambda view: view["gpu"]["health"] == "degraded")
+        async with LineClient.connected(node.agent.socket_path) as operator:
+            operator.send(type="gpu", watched=True)
+            await operator.receive("ok")
         await node.agent.wait(lambda: not node.cordoned)
 
         await node.agent.wait(lambda: "NoticeWithdrawn" in node_reasons(node))

@@ -130,14 +130,26 @@ class GpuJudged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class GpuGone(Event):
+    """A GPU is there no more, or is watched no more: nothing is held against it."""
+
+    journaled: ClassVar[bool] = True
+    gpu: str
+
+
+@dataclass(frozen=True, slots=True)
 class GpuXidCounted(Event):
-    """The driver reported an XID error, ``count`` times since it was last told of."""
+    """The driver reported an XID error, ``count`` times since it was last told of.
+
+    ``respond`` is how the site takes it: a word of :class:`gpu.xids.Respond`.
+    """
 
     journaled: ClassVar[bool] = True
     gpu: str
     xid: int
     count: int
     text: str = ""
+    respond: str = ""
 
 
 @dataclass(frozen=True, slots=True)

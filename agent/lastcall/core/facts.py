@@ -354,7 +354,12 @@ class NodeGpuHealth(Fact):
 
 @dataclass(frozen=True, slots=True)
 class GpuXid(Fact):
-    """The driver reported an XID error; ``news`` only for the first of a burst."""
+    """The driver reported an XID error; ``news`` only for the first of a burst.
+
+    Attributes:
+        meaning: what the number stands for; empty where it is not known.
+        respond: how it is taken: a word of :class:`gpu.xids.Respond`.
+    """
 
     name: ClassVar[str] = "gpu_xid"
     warning: ClassVar[bool] = True
@@ -363,6 +368,8 @@ class GpuXid(Fact):
     count: int
     text: str
     news: bool
+    meaning: str = ""
+    respond: str = ""
 
 
 @dataclass(frozen=True, slots=True)

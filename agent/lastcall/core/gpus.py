@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lastcall.core.commands import Confirm, WatchGpus
 from lastcall.core.events import (
+    GpuGone,
     GpuHoldersSeen,
     GpuJudged,
     GpuWatchChanged,
@@ -34,7 +35,10 @@ from lastcall.core.gpu.model import (
     Verdict,
 )
 from lastcall.core.model import Kind, Node, Notice
-from lastcall.core.turn import Turn, with_item
+from lastcall.core.turn import Turn, with_item, without
+
+XID_KEPT_SECONDS = 60.0
+"""How old what is on record of an XID may be: a storm of them must not fill the journal."""
 
 RELEASED_SECONDS = 600.0
 """How long the GPUs stay let go where nobody says sooner that they are to be watched."""
@@ -42,8 +46,8 @@ RELEASED_SECONDS = 600.0
 REBOOTS_IN_VAIN = 2
 """After so many reboots that did not help, another does not either."""
 
-_EMPTY = ("drained", "none")
-"""Drains after which nothing of ours stands in a reset's way: all is gone, or nobody drains."""
+_EMPTY = "drained"
+"""The end of a drain after which nothing of ours stands in a reset's way."""
 
 _HELPED_BY_REBOOT = (Recovery.RESET, Recovery.REBOOT, Recovery.REPLACE)
 
@@ -82,7 +86,7 @@ def judged(turn: Turn, event: GpuJudged) -> None:
         record = replace(record, sign_at=None, safe_at=None, lost_at=None)
     elif verdict.marks and record.sign_at is None and verdict.health is not Health.UNKNOWN:
         record = replace(record, sign_at=min(turn.now, *(mark.since for mark in verdict.marks)))
-    if verdict.lost and record.lost_at is None:
+    if verdict.lost and record.lost_at is None and not _is_counted(turn.node, event.gpu.uuid):
         record = _lose(turn, record)
     if record == known and event.gpu.uuid in turn.node.gpus:
         return
@@ -92,13 +96,25 @@ def judged(turn: Turn, event: GpuJudged) -> None:
     _say_node_health(turn, before)
 
 
+def gone(turn: Turn, event: GpuGone) -> None:
+    """Forget a GPU."""
+    if event.gpu in turn.node.gpus:
+        before = node_verdict(turn.node)
+        turn.change(gpus=without(turn.node.gpus, event.gpu))
+        _say_node_health(turn, before)
+
+
 def xid_counted(turn: Turn, event: GpuXidCounted) -> None:
     """Take in an XID; of a burst the log has the first alone, the metrics have all."""
     key = xids.key(event.gpu, event.xid)
     last = turn.node.gpu_xids.get(key)
     news = last is None or turn.now - last > QUIET_SECONDS
-    turn.publish(GpuXid(event.gpu, event.xid, event.count, event.text, news))
-    turn.change(gpu_xids=with_item(turn.node.gpu_xids, key, turn.now))
+    rule = xids.XIDS.get(event.xid, xids.UNLISTED)
+    turn.publish(
+        GpuXid(event.gpu, event.xid, event.count, event.text, news, rule.meaning, event.respond)
+    )
+    if last is None or turn.now - last > XID_KEPT_SECONDS:
+        turn.change(gpu_xids=with_item(turn.node.gpu_xids, key, turn.now))
 
 
 def holders_seen(turn: Turn, event: GpuHoldersSeen) -> None:
@@ -113,7 +129,7 @@ def holders_seen(turn: Turn, event: GpuHoldersSeen) -> None:
 def watch_requested(turn: Turn, event: GpuWatchRequested) -> None:
     """Let go of the GPUs, or take them up again after a reset, because an operator says so."""
     if event.watched:
-        turn.change(gpus_released_until=None)
+        turn.change(gpus_released_until=None, gpus_repaired_at=turn.now)
         turn.do(WatchGpus(watched=True, repaired=True))
     else:
         release(turn)
@@ -200,6 +216,11 @@ def _escalated(verdict: Verdict, reboots_in_vain: Mapping[str, int]) -> Verdict:
     )
 
 
+def _is_counted(node: Node, uuid: str) -> bool:
+    """Whether a loss is of a GPU that can say its name no more, and that was lost before."""
+    return not uuid and any(record.lost_at is not None for record in node.gpus.values())
+
+
 def _lose(turn: Turn, record: GpuRecord) -> GpuRecord:
     began = turn.now if record.sign_at is None else record.sign_at
     saved = "no" if record.safe_at is None else "yes"
@@ -241,7 +262,7 @@ def _release_for_reset(turn: Turn, before: Node) -> None:
 
 def _is_emptied(notice: Notice) -> bool:
     is_fault = notice.lead.sighting.kind is Kind.GPU_FAULT and not notice.drill
-    return is_fault and notice.drained in _EMPTY and not notice.unsettled
+    return is_fault and notice.drained == _EMPTY and not notice.unsettled
 
 
 def _say_health(turn: Turn, before: GpuRecord, after: GpuRecord) -> None:

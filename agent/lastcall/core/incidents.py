@@ -135,11 +135,12 @@ def _changed(turn: Turn, before: Notice, after: Notice) -> Notice:
         after = replace(after, overruled=False)
     turn.put_notice(after)
     old, new = turn.view(before), turn.view(after)
-    if old == new or not after.open:
+    # Other words for the same are no news to anybody.
+    if replace(old, reason=new.reason) == new or not after.open:
         return after
     turn.publish(NoticeChanged(new))
     waiting = [flush.client for flush in after.unsettled]
-    shown = replace(new, sources=old.sources, drains=old.drains)
+    shown = replace(new, sources=old.sources, drains=old.drains, reason=old.reason)
     if after.told and waiting and shown != old:
         turn.do(Tell(new, turn.sessions_of(waiting)))
     return after

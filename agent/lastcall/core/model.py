@@ -396,6 +396,7 @@ class Node:
         gpu_holders: processes that compute on them.
         gpu_xids: when each XID was last seen, by GPU and number.
         gpu_reboots: by GPU and reason, how many reboots in a row did not help.
+        gpus_repaired_at: when an operator last said that they were reset.
         gpus_released_until: they are let go until then; ``None`` while they are watched.
     """
 
@@ -425,6 +426,7 @@ class Node:
     gpu_holders: tuple[Holder, ...] = ()
     gpu_xids: Mapping[str, float] = field(default_factory=dict)
     gpu_reboots: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    gpus_repaired_at: float | None = None
     gpus_released_until: float | None = None
 
     @property

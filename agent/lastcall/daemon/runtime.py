@@ -11,7 +11,7 @@ import structlog
 from lastcall.core.commands import Command
 from lastcall.core.events import Event, Restored, Tick
 from lastcall.core.machine import Machine
-from lastcall.core.model import Node
+from lastcall.core.model import Node, Stance
 
 Executor = Callable[[Any], object]
 """Carries out one type of command: at once, or by starting a task of its own."""
@@ -100,7 +100,7 @@ class Runtime:
             self._execute(command)
         if event.journaled and self.node is not before:
             self._record.append(event, at)
-            if not self.node.open_notices:
+            if all(notice.stance is not Stance.FLUSH for notice in self.node.open_notices):
                 self._record.rotate_if_large(lambda: Restored(self.node), at)
         self._handled_at = asyncio.get_running_loop().time()
         self._set_timer(at)

@@ -70,6 +70,7 @@ def gpu_watch_settings(config: Config) -> WatchSettings:
                 for each in gpu.rules
             ),
             expected=gpu.expected,
+            look_seconds=gpu.poll_seconds,
         ),
         acts_on_faults=gpu.act_on_faults,
         kernel_log=Path(gpu.kernel_log) if gpu.kernel_log else None,

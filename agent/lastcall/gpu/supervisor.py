@@ -97,6 +97,7 @@ class Supervisor:
         self._not_before = 0.0
         self._skipped: dict[str, _Skipped] = {}
         self._let_go = False
+        self._anew = False
         self._stopped: str | None = None
         self._closing = False
         self._wake = asyncio.Event()
@@ -133,10 +134,9 @@ class Supervisor:
         self._wake.set()
 
     def watch(self) -> None:
-        """Take up the watch again after :meth:`release`, at once and of all GPUs."""
-        if not self._let_go:
-            return
+        """Watch all GPUs, and at once, whatever was let go, left out or put off before."""
         self._let_go = False
+        self._anew = bool(self._skipped)
         self._stopped = None
         self._skipped.clear()
         self._trouble.reset()
@@ -198,6 +198,7 @@ class Supervisor:
         """Run one probe, from its start to its end."""
         if (self._said and self._said.state) in _BEGINS_AFTER:
             self._say(WatchStatus(WatchState.STARTING))
+        self._anew = False
         self._skipped = {gpu: one for gpu, one in self._skipped.items() if one.until > _now()}
         run = ProbeRun(
             self._settings,
@@ -224,6 +225,7 @@ class Supervisor:
         return (
             self._closing
             or self._let_go
+            or self._anew
             or self._stopped is not None
             or any(one.until <= _now() for one in self._skipped.values())
         )

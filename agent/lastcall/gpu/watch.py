@@ -13,6 +13,7 @@ import structlog
 from lastcall.core.commands import WatchGpus
 from lastcall.core.events import (
     Event,
+    GpuGone,
     GpuHoldersSeen,
     GpuJudged,
     GpuWatchChanged,
@@ -21,7 +22,7 @@ from lastcall.core.events import (
 )
 from lastcall.core.facts import Fact, NoticeEnded, NoticeTold
 from lastcall.core.gpu import judge, xids
-from lastcall.core.gpu.incidents import SCOPE, SOURCE
+from lastcall.core.gpu.incidents import DEGRADED, FAULTY, SCOPE, SOURCE
 from lastcall.core.gpu.judge import News
 from lastcall.core.gpu.model import (
     Figures,
@@ -103,6 +104,7 @@ class GpuWatcher:
         self._holders = Holders(settings.probe.proc, after_seconds=settings.holder_seconds)
         self._counts = XidCounts()
         self._known_xids: Mapping[str, float] = {}
+        self._repaired_at = -math.inf
         self._belief = judge.EMPTY
         self._judged: dict[str, object] = {}
         self._reported: tuple[Sighting, ...] | None = None
@@ -113,6 +115,8 @@ class GpuWatcher:
         self._timer: asyncio.TimerHandle | None = None
         self._supervisor: Supervisor | None = None
         self._kernel_log: KernelLog | None = None
+        self._kernel_log_state = "off"
+        self._stream_up: bool | None = None
 
     async def run(self, before: Node) -> None:
         """Watch until cancelled.
@@ -120,11 +124,13 @@ class GpuWatcher:
         Args:
             before: what an earlier run of the agent left.
         """
-        if not self._settings.acts_on_faults:
+        if not (self._settings.enabled and self._settings.acts_on_faults):
             # What was a notice while the site had faults acted upon is none any more.
             self._post(SourceReported(SOURCE, SCOPE, ()))
         if not self._settings.enabled:
             self._post(GpuWatchChanged(state=WatchState.OFF))
+            for uuid in before.gpus:
+                self._post(GpuGone(uuid))
             return
         self._remember(before)
         self._supervisor = Supervisor(
@@ -140,9 +146,10 @@ class GpuWatcher:
             self._kernel_log = KernelLog(
                 self._settings.kernel_log,
                 seen=self._read_kernel,
-                said=lambda detail: self._log.info("kernel_log_not_read", detail=detail),
+                said=self._say_kernel_log,
                 monotonic=self._monotonic,
             )
+            self._kernel_log_state = "read"
             self._kernel_log.start()
         try:
             await self._supervisor.run()
@@ -153,8 +160,14 @@ class GpuWatcher:
         """Watch the GPUs or let go of them, whatever was before."""
         if command.repaired:
             self._learn(Repaired(self._monotonic()))
-        if self._supervisor is not None:
-            (self._supervisor.watch if command.watched else self._supervisor.release)()
+        if self._supervisor is None:
+            return
+        if command.watched:
+            self._supervisor.watch()
+            # What a reset did not mend is to be seen again before it is said to be over.
+            self._supervisor.look()
+        else:
+            self._supervisor.release()
 
     def note(self, fact: Fact) -> None:
         """Expect the errors that processes leave behind which end on a notice."""
@@ -183,6 +196,16 @@ class GpuWatcher:
         """How old a figure of now may be."""
         return self._readings.fresh_seconds
 
+    @property
+    def kernel_log(self) -> str:
+        """Whether the kernel's log is ``read``, ``off``, or why it cannot be read."""
+        return self._kernel_log_state
+
+    @property
+    def event_stream_up(self) -> bool | None:
+        """Whether the driver's own word of errors is heard; ``None``: not known."""
+        return self._stream_up
+
     def figures(self) -> Sequence[Figures]:
         """Return the figures of each GPU's last good look."""
         return self._readings.figures()
@@ -194,9 +217,19 @@ class GpuWatcher:
     def _remember(self, before: Node) -> None:
         known = {uuid: (record.gpu, record.verdict) for uuid, record in before.gpus.items()}
         self._known_xids = before.gpu_xids
+        if before.gpus_repaired_at is not None:
+            self._repaired_at = before.gpus_repaired_at
         self._by_pci = {gpu.pci: uuid for uuid, (gpu, _) in known.items() if gpu.pci}
         self._judged = {uuid: _gist(verdict) for uuid, (_, verdict) in known.items()}
-        self._learn(Remembered(self._monotonic(), known))
+        standing = _standing(before)
+        self._learn(
+            Remembered(
+                self._monotonic(),
+                known,
+                faulty=standing.get(FAULTY),
+                degraded=standing.get(DEGRADED),
+            )
+        )
 
     def _hear(self, news: ProbeNews) -> None:
         match news:
@@ -212,7 +245,13 @@ class GpuWatcher:
                 self._name_holders(news.at)
                 self._learn(Moment(news.at))
             case StreamSaid():
-                self._log.info("gpu_event_stream", ok=news.ok, code=news.code, text=news.text)
+                self._take_stream(news)
+
+    def _take_stream(self, said: StreamSaid) -> None:
+        """Say whether the driver's own word of errors is heard; looks go on without it."""
+        self._stream_up = said.ok
+        write = self._log.info if said.ok else self._log.warning
+        write("gpu_event_stream", ok=said.ok, code=said.code, text=said.text)
 
     def _take_look(self, look: Look) -> None:
         self._readings.take(look)
@@ -225,7 +264,8 @@ class GpuWatcher:
     def _take_xid(self, seen: XidSeen, witness: Witness) -> None:
         new = self._counts.take(seen, witness)
         if new:
-            self._post(GpuXidCounted(seen.uuid, seen.xid, new, seen.text))
+            respond = self._settings.rules.xid(seen.xid).respond.value
+            self._post(GpuXidCounted(seen.uuid, seen.xid, new, seen.text, respond))
         self._learn(seen)
         if seen.xid in ENDS_CALLS and not seen.past and self._supervisor is not None:
             self._supervisor.stop_calls(f"XID {seen.xid}: calls into the driver hang after it")
@@ -251,7 +291,7 @@ class GpuWatcher:
         if self._unplaced is not None and not uuid:
             self._unplaced.append(line)
             return
-        if line.past and line.at <= self._known_xids.get(xids.key(uuid, line.xid), -math.inf):
+        if line.past and line.at <= self._taken_in(xids.key(uuid, line.xid)):
             return  # an agent before this one took it in, and it may have been mended since
         seen = XidSeen(
             uuid=uuid,
@@ -265,11 +305,19 @@ class GpuWatcher:
         if self._supervisor is not None and not line.past:
             self._supervisor.look()
 
+    def _taken_in(self, key: str) -> float:
+        """Return until when what the kernel has to say of an XID is known, or mended."""
+        return max(self._known_xids.get(key, -math.inf), self._repaired_at)
+
     def _place_kernel_lines(self) -> None:
         """Hand on what waited for the GPUs' names: there will be no more of them."""
         waiting, self._unplaced = self._unplaced, None
         for line in waiting or ():
             self._read_kernel(line)
+
+    def _say_kernel_log(self, detail: str) -> None:
+        self._kernel_log_state = detail
+        self._log.info("kernel_log_not_read", detail=detail)
 
     def _name_holders(self, now: float) -> None:
         named = self._holders.named(now)
@@ -283,7 +331,11 @@ class GpuWatcher:
     def _learn(self, news: News) -> None:
         """Judge anew, and post what came out otherwise than before."""
         self._belief = judge.take(self._belief, news, self._settings.rules)
-        for uuid, (gpu, verdict) in judge.verdicts(self._belief).items():
+        verdicts = judge.verdicts(self._belief)
+        for uuid in [uuid for uuid in self._judged if uuid not in verdicts]:
+            self._judged.pop(uuid, None)
+            self._post(GpuGone(uuid))
+        for uuid, (gpu, verdict) in verdicts.items():
             gist = _gist(verdict)
             if self._judged.get(uuid) != gist:
                 self._judged[uuid] = gist
@@ -317,6 +369,19 @@ class GpuWatcher:
             self._kernel_log.close()
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+
+
+def _standing(before: Node) -> Mapping[str, float]:
+    """Return when what an earlier agent reported began, by what it was, where it stands."""
+    claims = (
+        claim.sighting
+        for notice in before.notices.values()
+        if not notice.gone
+        for claim in notice.claims
+        if claim.sighting.source == SOURCE and not claim.sighting.drill
+    )
+    return {sighting.code: float(sighting.identity) for sighting in claims}
 
 
 def _gist(verdict: Verdict) -> object:

@@ -22,6 +22,16 @@ class GpuReadings(Protocol):
         """The age up to which a figure still says how a GPU is."""
         ...
 
+    @property
+    def kernel_log(self) -> str:
+        """Whether the kernel's log is ``read``, ``off``, or why it cannot be read."""
+        ...
+
+    @property
+    def event_stream_up(self) -> bool | None:
+        """Whether the driver's own word of errors is heard; ``None``: not known."""
+        ...
+
     def figures(self) -> Sequence[Figures]:
         """Return the last figures of each GPU: of each signal those that were read last."""
         ...
@@ -37,6 +47,8 @@ class SeenGpus:
     Attributes:
         records: what is kept of each GPU, by UUID, in the driver's order.
         figures: the last of each, by UUID, old ones too.
+        event_stream_up: whether the driver's own word of errors is heard; ``None``: not known.
+        kernel_log: whether the kernel's log is ``read``, ``off``, or why it cannot be read.
     """
 
     def __init__(self, node: Node, readings: GpuReadings | None, now: float) -> None:
@@ -47,6 +59,8 @@ class SeenGpus:
             readings: where the figures are; ``None`` where there are none.
             now: the present on the clock of the node's times.
         """
+        self.event_stream_up = None if readings is None else readings.event_stream_up
+        self.kernel_log = "off" if readings is None else readings.kernel_log
         last = () if readings is None else readings.figures()
         self.figures: Mapping[str, Figures] = {one.gpu.uuid: one for one in last if one.gpu.uuid}
         self._oldest_at = now - (0.0 if readings is None else readings.fresh_seconds)

@@ -53,7 +53,11 @@ class GpuCollector(Collector):
         labels = {uuid: self._labels.label(uuid) for uuid in seen.records}
         yield from self._families.collect(dict.fromkeys(labels.values()))
         yield from _of_node(node)
-        yield self._counts(now)
+        yield self._counts(node, now)
+        stream = _gauge("event_stream_up", "1 while the driver's own word of errors is heard.")
+        if seen.event_stream_up is not None:
+            stream.add_metric([], float(seen.event_stream_up))
+        yield stream
         own = {uuid: label for uuid, label in labels.items() if label != OTHER}
         yield from _of_gpus(seen, own, self._wall() - now)
         fresh = {label: figures for uuid, label in own.items() if (figures := seen.fresh(uuid))}
@@ -64,7 +68,7 @@ class GpuCollector(Collector):
         yield idle
         yield from gpu_figures.collect((label, one.values) for label, one in fresh.items())
 
-    def _counts(self, now: float) -> GaugeMetricFamily:
+    def _counts(self, node: Node, now: float) -> GaugeMetricFamily:
         counts = GaugeMetricFamily(
             "lastcall_gpus",
             "GPUs: counted by the driver, on the PCI bus, and how many there should be.",
@@ -76,7 +80,10 @@ class GpuCollector(Collector):
         look = readings.node_look()
         if look is not None and look.at < now - max(COUNT_SECONDS, readings.fresh_seconds):
             look = None
-        for count, value in _known_counts(look, readings.expected).items():
+        known = _known_counts(look, readings.expected)
+        if node.gpu_watch is not None and node.gpu_watch.state is WatchState.NO_GPU:
+            known["driver"] = 0
+        for count, value in known.items():
             counts.add_metric([count], value)
         return counts
 

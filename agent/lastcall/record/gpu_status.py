@@ -42,6 +42,8 @@ class _Gpus:
         marks = () if of_all is None else of_all.verdict.marks
         return {
             "watch": self._watch(),
+            "kernel_log": self._seen.kernel_log,
+            "event_stream_up": self._seen.event_stream_up,
             "health": verdict.health.value,
             "reasons": list(dict.fromkeys(verdict.reasons)),
             "recovery": verdict.recovery.value,

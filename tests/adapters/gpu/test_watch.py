@@ -14,6 +14,7 @@ import pytest
 from lastcall.core.commands import WatchGpus
 from lastcall.core.events import (
     Event,
+    GpuGone,
     GpuHoldersSeen,
     GpuJudged,
     GpuWatchChanged,
@@ -172,11 +173,16 @@ async def test_faults_that_are_not_acted_on_are_no_sightings_and_earlier_ones_en
     assert one.all(SourceReported) == [SourceReported("gpu", "health", ())]
 
 
-async def test_a_watch_that_is_off_asks_nobody(tmp_path: Path, driver: FakeDriver) -> None:
-    async with watching(tmp_path, driver, enabled=False) as one:
+async def test_a_watch_that_is_off_asks_nobody_and_holds_nothing_against_anybody(
+    tmp_path: Path, driver: FakeDriver
+) -> None:
+    before = Node(gpus={FIRST: GpuRecord(gpu=Gpu(FIRST, 0))})
+    async with watching(tmp_path, driver, before, enabled=False) as one:
         await one.until(lambda: one.state() is WatchState.OFF)
 
     assert driver.calls_in_all() == 0
+    assert one.all(SourceReported) == [SourceReported("gpu", "health", ())]
+    assert one.all(GpuGone) == [GpuGone(FIRST)]
 
 
 async def test_gpus_that_were_let_go_before_a_restart_are_left_alone(
@@ -231,6 +237,34 @@ async def test_the_kernels_log_is_read_from_the_boot_and_what_was_known_is_no_ne
         await one.until(lambda: one.health() is Health.HEALTHY)
 
     assert one.all(GpuXidCounted) == []
+    assert one.watch.kernel_log == "read"
+
+
+async def test_what_the_kernel_said_before_a_repair_is_mended(
+    tmp_path: Path, driver: FakeDriver
+) -> None:
+    driver.unsupport(0, 230)
+    log = tmp_path / "log"
+    log.write_text(f"4,1,1000,-;NVRM: Xid (PCI:{FakeDriver.pci(0)[4:-2]}): 48, pid=1, DBE\n")
+
+    async with watching(tmp_path, driver, Node(gpus_repaired_at=9.0), kernel_log=log) as one:
+        await one.until(lambda: one.state() is WatchState.WATCHING)
+        await asyncio.sleep(0.3)
+
+    assert one.health() is Health.HEALTHY
+
+
+async def test_whether_the_drivers_own_word_is_heard_is_known(
+    tmp_path: Path, driver: FakeDriver
+) -> None:
+    async with watching(tmp_path, driver) as one:
+        await one.until(lambda: one.watch.event_stream_up)
+
+        driver.fail("nvmlEventSetWait_v2", 999)
+        driver.xid(0, 13)  # ends the wait that is under way
+
+        await one.until(lambda: one.watch.event_stream_up is False)
+    assert one.health() is Health.HEALTHY
 
 
 def test_a_probe_that_an_earlier_agent_left_behind_is_remembered() -> None:

@@ -74,6 +74,9 @@ others = st.one_of(
     ),
     st.builds(NoiseExpected, at, st.floats(0, 2000)),
     st.builds(Repaired, at),
+    st.builds(
+        Remembered, at, faulty=st.none() | st.just(900.0), degraded=st.none() | st.just(950.0)
+    ),
 )
 courses = st.lists(
     st.tuples(st.sampled_from([0.0, 0.01, 1.0, 5.0, 5.0, 60.0, 400.0]), looks | xids | others),

@@ -81,14 +81,12 @@ def test_an_unclear_code_on_one_gpu_makes_it_suspect_after_three_in_a_row(
     code: int, reason: str
 ) -> None:
     node = Watched()
-    node.look(code=code)
-    node.look(code=code)
-    node.look()
-    node.look(code=code)
-    node.look(code=code)
+    node.looks(2, code=code)
+    node.looks(1)
+    node.looks(2, code=code)
     assert node.health() is Health.HEALTHY
 
-    node.look(code=code)
+    node.looks(1, code=code)
     assert (node.health(), node.reasons()) == (Health.DEGRADED, (reason,))
     assert node.health(1) is Health.HEALTHY
 

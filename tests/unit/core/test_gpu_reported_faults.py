@@ -161,11 +161,11 @@ def test_a_driver_that_is_being_installed_is_waited_for_and_one_that_never_comes
     assert node.health(None) is Health.UNKNOWN
 
     node.wait(30)
-    assert (node.health(None), node.reasons(None)) == (Health.FAULTY, ("driver_missing",))
-    assert node.verdict(None).recovery is Recovery.REBOOT
+    assert (node.health(None), node.reasons(None)) == (Health.DEGRADED, ("driver_missing",))
+    assert node.verdict(None).recovery is Recovery.NONE
 
     node.watch(WatchState.STARTING)
-    assert node.health(None) is Health.FAULTY
+    assert node.health(None) is Health.DEGRADED
     node.watch(WatchState.WATCHING)
     assert node.health(None) is Health.HEALTHY
 

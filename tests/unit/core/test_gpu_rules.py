@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lastcall.core.gpu.model import Health, Recovery
+from lastcall.core.gpu.model import Health, Recovery, WatchState
 from lastcall.core.gpu.signal_rules import SIGNALS
 from support.judged_gpus import PCIE, Watched
 
@@ -343,6 +343,45 @@ def test_a_look_that_does_not_read_a_signal_says_nothing_of_it() -> None:
         node.look(codes={"remap_pending": 999})
 
     assert node.reasons() == ("row_remap_pending",)
+
+
+@pytest.mark.parametrize("code", [2, 3, 4, 13])
+def test_a_mark_whose_signal_there_is_no_more_ends(code: int) -> None:
+    node = Watched()
+    node.looks(3, temperature_celsius=95, retired_sbe=70, retired_dbe=9)
+    assert set(node.reasons()) == {"temperature", "retired_pages"}
+    node.repair()
+    for _ in range(2):
+        node.wait(5)
+        node.look(codes={"temperature_celsius": code, "retired_dbe": code})
+    assert set(node.reasons()) == {"temperature", "retired_pages"}
+
+    node.wait(5)
+    node.look(codes={"temperature_celsius": code, "retired_dbe": code})
+    assert node.health() is Health.HEALTHY
+
+
+def test_a_corrupted_inforom_of_before_a_restart_or_reset_ends_too() -> None:
+    for is_restarted in (True, False):
+        node = Watched(1)
+        node.look(codes={"inforom": 14})
+        if is_restarted:
+            node = node.restarted()
+            node.watch(WatchState.WATCHING)
+        else:
+            node.repair()
+        node.looks(3)
+        assert node.reasons() == ("inforom_corrupted",)
+
+        node.looks(400)
+        assert node.health() is Health.HEALTHY
+
+
+def test_figures_too_large_to_be_added_up_are_none() -> None:
+    node = Watched()
+    node.look(retired_sbe=1.7e308, retired_dbe=1.7e308)
+
+    assert node.health() is Health.HEALTHY
 
 
 def test_each_rule_has_a_name_of_its_own_and_says_what_it_found() -> None:

@@ -52,20 +52,45 @@ def test_a_fault_of_the_node_is_named_so() -> None:
     assert node.sighting.reason == "node: gpu_missing"
 
 
-def test_faults_that_overlap_are_one_until_the_last_is_over() -> None:
+def test_faults_that_begin_close_together_are_one_until_the_last_is_over() -> None:
+    node = Watched()
+    node.look(0, code=15)
+    first = node.sighting
+    node.wait(100)
+    node.look(1, code=16)
+    node.looks(3, 0)
+    both_later = node.sighting
+    node.looks(3, 1)
+    node.wait(180)
+    assert node.sightings == ()
+
+    assert first.identity == both_later.identity
+    assert both_later.reason == "GPU 1 (00000001): reset_required"
+
+
+def test_a_fault_that_begins_long_after_another_is_told_anew_though_that_one_stands() -> None:
     node = Watched()
     node.look(0, code=15)
     first = node.sighting
     node.wait(600)
     node.look(1, code=16)
-    node.looks(3, 0)
-    both_later = node.sighting
+    second = node.sighting
     node.looks(3, 1)
-    assert node.sightings == ()
+
+    assert second.identity != first.identity
+    assert node.sighting.identity == second.identity
+    assert node.sighting.reason == "GPU 0 (00000000): gpu_lost"
+
+
+def test_a_fault_that_is_over_and_comes_again_is_another() -> None:
+    node = Watched()
+    node.look(1, code=16)
+    first = node.sighting
+    node.looks(3, 1)
+    node.wait(180)
     node.look(1, code=16)
 
-    assert first.identity == both_later.identity != node.sighting.identity
-    assert both_later.reason == "GPU 1 (00000001): reset_required"
+    assert node.sighting.identity != first.identity
 
 
 def test_what_is_no_fault_is_a_good_moment_to_save() -> None:
@@ -126,6 +151,7 @@ def test_a_fault_takes_the_place_of_an_advice_and_what_is_left_of_it_is_none() -
     assert node.sighting.key == "faulty"
 
     node.looks(3)
+    node.wait(180)
     assert node.sightings == ()
 
     node.look(1, remap_pending=1)
@@ -207,5 +233,6 @@ def test_an_operators_word_that_all_is_repaired_ends_the_fault() -> None:
     node = Watched(action=None)
     node.xid(109)
     node.repair()
+    node.rounds(2)
 
     assert node.sightings == ()

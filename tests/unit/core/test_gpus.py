@@ -11,6 +11,7 @@ from lastcall.core.events import (
     CheckpointReported,
     CordonEnded,
     DrainEnded,
+    GpuGone,
     GpuHoldersSeen,
     GpuJudged,
     GpuWatchChanged,
@@ -294,15 +295,8 @@ def test_after_the_drain_for_a_reset_the_gpus_are_let_go() -> None:
     assert drained(RESET) == [WatchGpus(watched=False)]
 
 
-def test_without_a_scheduler_they_are_let_go_once_every_process_has_flushed() -> None:
-    story = a_node()
-    story.at(10, GpuJudged(FIRST, faulty(RESET)), GPUS.shows(fault()))
-    name = story.notice().id
-
-    undrained = story.at(11, DrainEnded(name, "none")).commands(WatchGpus)
-    flushed_too = story.at(12, flushed("s0", name)).commands(WatchGpus)
-
-    assert (undrained, flushed_too) == ([], [WatchGpus(watched=False)])
+def test_where_nobody_drains_they_are_let_go_by_hand_alone() -> None:
+    assert drained(RESET, "none") == []
 
 
 def test_a_node_that_could_not_be_emptied_cannot_be_reset_and_stays_watched() -> None:
@@ -375,3 +369,58 @@ def test_a_process_that_says_hello_later_is_named_no_more() -> None:
     story.at(2, replace(joined("s0"), pid=200))
 
     assert unregistered(story.node) == ()
+
+
+# --- what is forgotten -----------------------------------------------------------------------
+
+
+def test_a_gpu_that_is_gone_is_held_against_nobody() -> None:
+    story = Story()
+    story.at(1, GpuJudged(FIRST, HEALTHY), GpuJudged(SECOND, faulty()))
+
+    better = story.at(2, GpuGone("GPU-b")).fact(NodeGpuHealth)
+    again = story.at(3, GpuGone("GPU-b"))
+
+    assert (better.health, list(story.node.gpus)) == (Health.HEALTHY, ["GPU-a"])
+    assert again == []
+
+
+def test_a_gpu_that_was_lost_and_has_no_name_any_more_is_one_loss() -> None:
+    story = a_node()
+    story.at(10, GpuJudged(FIRST, faulty()))
+
+    assert story.at(20, GpuJudged(NODE, faulty())).facts(GpuLost) == []
+
+
+def test_a_gpu_that_is_lost_before_it_had_a_name_is_a_loss() -> None:
+    story = a_node()
+
+    assert story.at(20, GpuJudged(NODE, faulty())).fact(GpuLost).gpu == ""
+
+
+def test_a_storm_of_errors_changes_what_is_on_record_now_and_then() -> None:
+    story = Story()
+    nodes = set()
+    for second in range(300):
+        story.at(second, GpuXidCounted("GPU-a", 31, 100))
+        nodes.add(id(story.node.gpu_xids))
+
+    assert len(nodes) <= 300 / 60 + 1
+
+
+def test_it_is_on_record_when_the_gpus_were_last_mended() -> None:
+    story = Story()
+
+    story.at(10, GpuWatchRequested("s9", watched=True))
+
+    assert story.node.gpus_repaired_at == 10
+
+
+def test_other_words_for_the_same_trouble_are_told_to_nobody() -> None:
+    story = a_node()
+    story.at(10, GPUS.shows(fault("degraded")))
+
+    again = story.at(11, GPUS.shows(replace(fault("degraded"), reason="hot as well")))
+
+    assert again == []
+    assert story.notice().lead.sighting.reason == "hot as well"

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from lastcall.core.gpu.model import Look, NodeLook, WatchState, XidSeen
-from lastcall.gpu import process
+from lastcall.gpu import process, watch_status
 from lastcall.gpu.course import Course, Hanging
 from lastcall.gpu.lines import RoundOver
 from lastcall.gpu.supervisor import ProbeNews, ProbeSettings, Supervisor, WatchStatus
@@ -232,7 +232,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("code", "state", "why"),
         [
-            (12, "no_driver", "no library to reach the driver with"),
+            (12, "no_driver", "libnvidia-ml.so.1, is not to be found"),
             (9, "no_driver", "kernel module is not loaded"),
             (4, "no_driver", "may not be used"),
             (18, "driver_changed", "not of its kernel module's version"),
@@ -251,6 +251,14 @@ class TestRefused:
             assert told.states == ["starting", state]
             assert why in told.statuses[-1].detail
             assert f"nvmlInitWithFlags: some text ({code})" in told.statuses[-1].detail
+
+    async def test_a_missing_package_is_not_taken_for_a_missing_library(self) -> None:
+        text = "the package nvidia-ml-py is not installed (lastcall's extra gpu)"
+        async with watched(is_refused(12, text)) as told:
+            await asyncio.sleep(1)
+
+            assert told.states == ["starting", "no_driver"]
+            assert told.statuses[-1].detail == watch_status.NO_PACKAGE
 
     async def test_it_is_said_once_and_tried_again_ever_more_rarely(self) -> None:
         async with watched(is_refused(12)) as told:
@@ -625,11 +633,28 @@ class TestReleasing:
             assert told.states == ["released"]
             assert told.starts == []
 
-    async def test_watching_what_was_not_released_changes_nothing(self) -> None:
+    async def test_asked_to_watch_it_puts_nothing_off(self) -> None:
         async with watched(is_refused(12)) as told:
-            await asyncio.sleep(1)
+            await asyncio.sleep(5)
             told.supervisor.watch()
             await asyncio.sleep(1)
+
+            assert told.starts == [0, 5]
+
+    async def test_asked_to_watch_it_leaves_no_gpu_out(self) -> None:
+        async with watched(hangs_on(1), well) as told:
+            await asyncio.sleep(100)
+            told.supervisor.watch()
+            await asyncio.sleep(10)
+
+            assert [child.skip for child in told.probes.started] == [[], [pci(1)], []]
+            assert told.states == ["starting", "unresponsive", "watching"]
+
+    async def test_asked_to_watch_what_is_watched_it_starts_nothing_anew(self) -> None:
+        async with watched(well) as told:
+            await asyncio.sleep(10)
+            told.supervisor.watch()
+            await asyncio.sleep(10)
 
             assert len(told.starts) == 1
 

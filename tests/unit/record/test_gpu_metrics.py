@@ -361,3 +361,12 @@ def test_figures_are_counters_only_where_they_only_grow() -> None:
         f"lastcall_gpu_{name}"
         for name in ("ecc_errors", "remapped_rows", "throttle_seconds", "pcie_replays")
     } | {"lastcall_gpu_nvlink_errors"}
+
+
+def test_where_there_is_no_gpu_the_driver_counts_none() -> None:
+    shown = Shown(watch=GpuWatch(state=WatchState.NO_GPU))
+    shown.readings.expected = 8
+
+    found = {count: shown("gpus", count=count) for count in ("driver", "pci", "expected")}
+
+    assert found == {"driver": 0, "pci": None, "expected": 8}

@@ -57,6 +57,8 @@ def shown(node: Node, readings: FixedReadings | None = None) -> dict[str, Any]:
 def test_a_node_without_gpus_has_nothing_to_show_of_them() -> None:
     assert shown(Node()) == {
         "watch": None,
+        "kernel_log": "off",
+        "event_stream_up": None,
         "health": "unknown",
         "reasons": [],
         "recovery": "none",

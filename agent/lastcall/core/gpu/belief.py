@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lastcall.core.gpu.model import Gpu, Mark, Verdict, WatchState
+from lastcall.core.gpu.model import Gpu, Health, Mark, Verdict, WatchState
 
 GOOD_LOOKS = 3
 """After so many looks in a row that speak against it, a mark ends."""
@@ -95,6 +95,7 @@ class GpuBelief:
         gpu: which; without a UUID where it cannot even be named.
         answers: it has answered since the watch watches, and not refused since.
         unclear: looks in a row that the driver answered with an unclear error.
+        counted_at: when the last look was that rules count as one.
         action: its recovery action, as last read; ``None``: it cannot be read.
         action_is_new: the action was read in the last look.
         known: figures that are read seldom and needed at each look.
@@ -107,6 +108,7 @@ class GpuBelief:
     gpu: Gpu
     answers: bool = False
     unclear: int = 0
+    counted_at: float = float("-inf")
     action: int | None = None
     action_is_new: bool = False
     known: Mapping[str, float] = field(default_factory=dict)
@@ -132,6 +134,7 @@ class NodeBelief:
     Attributes:
         watch: how it stands with the watch.
         count: GPUs that the driver counts; 0 before it was asked.
+        pci_count: GPUs on the PCI bus; ``None`` where it cannot be seen.
         low_counts: looks in a row that counted too few.
         control_openable: the driver's control device can be opened; ``None``: not tried.
         absent_since: since when there is no driver, or no GPU, though there should be.
@@ -140,15 +143,20 @@ class NodeBelief:
 
     watch: WatchState = WatchState.OFF
     count: int = 0
+    pci_count: int | None = None
     low_counts: int = 0
     control_openable: bool | None = None
     absent_since: float | None = None
     marks: Mapping[str, Standing] = field(default_factory=dict)
 
 
+Key = tuple[str, str, Health]
+"""A mark's GPU, its reason, and what it makes of the GPU."""
+
+
 @dataclass(frozen=True, slots=True)
-class Advice:
-    """Marks that make a good moment to save: when the first and when the last of them began."""
+class Occurrence:
+    """Marks that are told of together: when the first and when the last of them began."""
 
     began: float
     last: float
@@ -159,14 +167,16 @@ class Incidents:
     """What of the marks is one occurrence, and what is another.
 
     Attributes:
-        faulty_since: when the fault began that stands.
-        advice: the occurrence of what is no fault that stands.
-        stood: by GPU and reason, when each mark ended; infinity while it stands.
+        fault: the last of the faults that stand, until it has been over for a while.
+        quiet_since: since when none stands any more.
+        advice: the last of what stands and is no fault.
+        stood: when each mark ended; infinity while it stands.
     """
 
-    faulty_since: float | None = None
-    advice: Advice | None = None
-    stood: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    fault: Occurrence | None = None
+    quiet_since: float | None = None
+    advice: Occurrence | None = None
+    stood: Mapping[Key, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +188,9 @@ class Belief:
             its place on the bus or its index for one.
         node: of all together.
         noise_until: ended processes may leave errors behind until then.
-        looked_at: GPUs looked at since the watch watches, until one is looked at again.
-        settled: a whole round of looks is over since the watch watches.
-        was_settled: one was ever over.
+        looked_at: GPUs looked at in this round, which is over when one is looked at again.
+        settled: a round of looks is over since the watch last changed.
+        was_settled: one was ever over, or was since the GPUs were reset.
         judged: what was made of it all.
         incidents: what of the marks belongs together.
     """

@@ -50,10 +50,11 @@ class Case(NamedTuple):
     @property
     def figure(self) -> float | None:
         """What the rule reads, added up; ``None`` where the look did not read all of it."""
-        values = [self.look.values.get(name) for name in self.rule.reads]
-        if None in values:
+        values = self.look.values
+        if any(name not in values for name in self.rule.reads):
             return None
-        return math.fsum(value for value in values if value is not None)
+        figure = sum(values[name] for name in self.rule.reads)
+        return figure if math.isfinite(figure) else None
 
     @property
     def limit(self) -> float:

@@ -24,6 +24,9 @@ Besides: the structure's version is not known (25), deprecated (26). An old driv
 number of a field that came after it that the argument is invalid.
 """
 
+UNREADABLE = UNSUPPORTED | {NO_PERMISSION}
+"""A signal cannot be read, and that does not pass by itself."""
+
 GONE = frozenset({GPU_IS_LOST, GPU_NOT_FOUND})
 """There is no GPU any more: every further call is one that may hang."""
 

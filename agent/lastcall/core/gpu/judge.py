@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from lastcall.core.gpu import incidents as gpu_incidents
-from lastcall.core.gpu import node_signs, xid_signs
+from lastcall.core.gpu import node_signs, rounds, xid_signs
 from lastcall.core.gpu.answers import UNCLEAR_REASONS
 from lastcall.core.gpu.belief import EMPTY, Belief, GpuBelief, Standing, XidSign
 from lastcall.core.gpu.incidents import sightings
@@ -61,17 +61,20 @@ def take(belief: Belief, news: News, rules: Rules) -> Belief:
         case NoiseExpected():
             after = replace(belief, noise_until=news.until)
         case Repaired():
-            after = replace(belief, gpus=repaired(belief.gpus))
+            gpus = repaired(belief.gpus, news.at)
+            after = rounds.unsettled(replace(belief, gpus=gpus), anew=True)
         case Remembered():
-            gpus, node = remember(belief.gpus, belief.node, news.verdicts)
-            after = replace(belief, gpus=gpus, node=node)
+            after = _remember(belief, news)
         case Moment():
             after = belief
         case _:
             assert_never(news)
     if after is belief and isinstance(news, XidSeen):
         return belief
-    return _concluded(_due(after, news.at, rules), news.at)
+    after = _concluded(_due(after, news.at, rules), news.at)
+    if isinstance(news, Repaired):
+        after = replace(after, incidents=gpu_incidents.close(after.incidents))
+    return after
 
 
 def verdicts(belief: Belief) -> Mapping[str, tuple[Gpu, Verdict]]:
@@ -88,6 +91,9 @@ def _moments(belief: Belief) -> Iterator[float]:
     absent_until = node_signs.absent_until(belief.node)
     if absent_until is not None:
         yield absent_until
+    quiet_until = gpu_incidents.quiet_until(belief.incidents)
+    if quiet_until is not None:
+        yield quiet_until
     for gpu in belief.gpus.values():
         for sign in gpu.xids.values():
             if sign.waits_until is not None and sign.waits_until < math.inf:
@@ -125,12 +131,15 @@ def _look(belief: Belief, look: Look, rules: Rules) -> Belief:
         gpus=belief.node.count or len(belief.gpus),
         quiet=look.at <= belief.noise_until,
     )
-    belief = _with_gpu(belief, key, gpu)
-    if belief.node.watch is not WatchState.WATCHING or belief.settled:
-        return belief
-    if key not in belief.looked_at:
-        return replace(belief, looked_at=belief.looked_at | {key})
-    return replace(belief, settled=True, was_settled=True, looked_at=frozenset())
+    return rounds.looked_at(_with_gpu(belief, key, gpu), key)
+
+
+def _remember(belief: Belief, news: Remembered) -> Belief:
+    gpus, node = remember(belief.gpus, belief.node, news.verdicts, news.at)
+    incidents = belief.incidents
+    if belief.judged.keys() <= {""}:
+        incidents = gpu_incidents.recall(news)
+    return replace(belief, gpus=gpus, node=node, incidents=incidents, judged={})
 
 
 def _named(belief: Belief, gpu: Gpu) -> Belief:
@@ -155,8 +164,6 @@ def _hear_watch(belief: Belief, said: WatchSaid, rules: Rules) -> Belief:
     gpus = dict(belief.gpus)
     if said.state is not WatchState.WATCHING:
         gpus = {key: replace(gpu, answers=False) for key, gpu in gpus.items()}
-    if said.state is WatchState.NO_GPU:
-        gpus = {key: gpu for key, gpu in gpus.items() if gpu.marks}
     if said.state is WatchState.UNRESPONSIVE:
         for key in [said.gpu] if said.gpu else list(gpus):
             gpu = gpus.get(key, GpuBelief(gpu=replace(NODE, uuid=key)))
@@ -166,15 +173,8 @@ def _hear_watch(belief: Belief, said: WatchSaid, rules: Rules) -> Belief:
             codes = gpus[said.gpu].codes
             mark = Standing(node_signs.hang(said))
             gpus[said.gpu] = replace(gpus[said.gpu], codes={**codes, HANGS: mark})
-    keeps = said.state is belief.node.watch
-    return replace(
-        belief,
-        node=node,
-        gpus=gpus,
-        looked_at=belief.looked_at if keeps else frozenset(),
-        settled=belief.settled if keeps else said.state is WatchState.NO_GPU,
-        was_settled=belief.was_settled or said.state is WatchState.NO_GPU,
-    )
+    after = replace(belief, node=node, gpus=gpus)
+    return after if said.state is belief.node.watch else rounds.unsettled(after)
 
 
 def _with_gpu(belief: Belief, key: str, gpu: GpuBelief) -> Belief:
@@ -224,7 +224,7 @@ def _concluded(belief: Belief, at: float) -> Belief:
             node_marks += [replace(m, detail=_of(gpu.gpu, m)) for m in marks]
     is_well = belief.node.watch in SEEING and belief.node.absent_since is None
     judged[""] = NODE, _verdict(tuple(node_marks), is_well=is_well)
-    if judged == belief.judged:
+    if judged == belief.judged and not gpu_incidents.is_due(belief.incidents, at):
         return belief
     incidents = gpu_incidents.follow(belief.incidents, judged, at)
     return replace(belief, judged=judged, incidents=incidents)

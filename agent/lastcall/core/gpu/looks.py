@@ -31,6 +31,9 @@ _SELDOM = (
 _NO_SIGNAL = frozenset({"call_seconds_max"})
 """What a look has even where it read nothing."""
 
+_EARLY_RATIO = 0.8
+"""Looks come a little early or late, and one that comes sooner than this is one on top."""
+
 
 def look_at(belief: GpuBelief, look: Look, rules: Rules, *, gpus: int, quiet: bool) -> GpuBelief:
     """Return what is known after a look.
@@ -46,17 +49,27 @@ def look_at(belief: GpuBelief, look: Look, rules: Rules, *, gpus: int, quiet: bo
     code = _code(look)
     answer = CODES.get(code)
     may_pass = answer is not None and answer.in_a_row > 1
+    counts = _counts(belief, look.at, rules.look_seconds)
     belief = replace(
         belief,
         gpu=look.gpu if look.gpu.name else replace(look.gpu, name=belief.gpu.name),
         answers=code == 0 or (belief.answers and may_pass),
-        unclear=belief.unclear + 1 if may_pass else 0,
+        unclear=belief.unclear + counts if may_pass else 0,
+        counted_at=look.at if counts else belief.counted_at,
     )
     if code:
         belief = replace(belief, action_is_new=False, codes=_refused(belief, look, code))
     else:
-        belief = _read(belief, look, rules.signals, gpus=gpus, quiet=quiet)
-    return _with_xids(belief, look, rules, answers=code == 0)
+        belief = _read(belief, look, rules.signals, gpus=gpus, quiet=quiet, counts=counts)
+    return _with_xids(belief, look, rules, answers=code == 0, counts=counts)
+
+
+def _counts(belief: GpuBelief, at: float, look_seconds: float) -> bool:
+    """Whether a look is one more of those that rules count.
+
+    Errors bring looks forward, so that many come within a second, and they all see the same.
+    """
+    return not 0 <= at - belief.counted_at < look_seconds * _EARLY_RATIO
 
 
 def _sound(look: Look) -> Look:
@@ -97,7 +110,13 @@ def _refused(belief: GpuBelief, look: Look, code: int) -> Mapping[str, Standing]
 
 
 def _read(
-    belief: GpuBelief, look: Look, rules: tuple[SignalRule, ...], *, gpus: int, quiet: bool
+    belief: GpuBelief,
+    look: Look,
+    rules: tuple[SignalRule, ...],
+    *,
+    gpus: int,
+    quiet: bool,
+    counts: bool,
 ) -> GpuBelief:
     values = look.values
     action = belief.action
@@ -112,29 +131,33 @@ def _read(
         action_is_new="recovery_action" in values,
         known={**belief.known, **seldom} if seldom else belief.known,
     )
-    sampled = sample(belief, look, rules, gpus=gpus, quiet=quiet)
+    sampled = sample(belief, look, rules, gpus=gpus, quiet=quiet, counts=counts)
     return replace(
         belief,
         signals=sampled.signals,
         pasts=sampled.pasts,
-        codes=_answered(belief.codes, action),
+        codes=_answered(belief.codes, action, counts=counts),
     )
 
 
-def _answered(codes: Mapping[str, Standing], action: int | None) -> Mapping[str, Standing]:
+def _answered(
+    codes: Mapping[str, Standing], action: int | None, *, counts: bool
+) -> Mapping[str, Standing]:
     """Return what stands of refusals after a good answer.
 
     While the driver wants a recovery, that a call works says nothing (HAMi pull request 2213).
     """
     after: dict[str, Standing] = {}
     for reason, standing in codes.items():
-        good = 0 if action else standing.good + 1
+        good = 0 if action else standing.good + counts
         if reason != HANGS and good < GOOD_LOOKS:
             after[reason] = replace(standing, good=good)
     return after
 
 
-def _with_xids(belief: GpuBelief, look: Look, rules: Rules, *, answers: bool) -> GpuBelief:
+def _with_xids(
+    belief: GpuBelief, look: Look, rules: Rules, *, answers: bool, counts: bool
+) -> GpuBelief:
     if not belief.xids:
         return belief
     action = belief.action if belief.action_is_new else None
@@ -143,7 +166,12 @@ def _with_xids(belief: GpuBelief, look: Look, rules: Rules, *, answers: bool) ->
         for number, sign in belief.xids.items()
         if (
             after := xid_signs.look(
-                sign, rules.xid(number), look.at, answers=answers, action=action
+                sign,
+                rules.xid(number),
+                look.at,
+                answers=answers,
+                action=action,
+                counts=counts,
             )
         )
         is not None

@@ -64,7 +64,12 @@ class Remembered:
     Attributes:
         at: when this is told.
         verdicts: by UUID; :data:`~lastcall.core.gpu.model.NODE` has the empty one.
+        faulty: when the fault began that stands in the agent's notices, as its sighting's identity
+            has it; ``None``: none stands.
+        degraded: the same of an advice.
     """
 
     at: float
     verdicts: Mapping[str, tuple[Gpu, Verdict]] = field(default_factory=dict)
+    faulty: float | None = None
+    degraded: float | None = None

@@ -68,6 +68,7 @@ def look_at_node(node: NodeBelief, look: NodeLook, expected: int) -> NodeBelief:
     return replace(
         node,
         count=look.driver_count,
+        pci_count=look.pci_count,
         low_counts=low_counts,
         control_openable=look.control_openable,
         marks=marks,
@@ -80,9 +81,10 @@ def await_driver(node: NodeBelief, at: float) -> NodeBelief:
     due = absent_until(node)
     if due is None or at < due or reason is None:
         return node
-    words = "there is no driver" if reason == DRIVER_MISSING else "there is no GPU"
-    mark = _missing(at, f"{words}, though there should be GPUs", reason)
-    return replace(node, marks={**node.marks, reason: mark})
+    standing = _missing(at, "there is no GPU, though there should be some")
+    if reason == DRIVER_MISSING:
+        standing = _driver_missing(at)
+    return replace(node, marks={**node.marks, reason: standing})
 
 
 def absent_until(node: NodeBelief) -> float | None:
@@ -129,10 +131,22 @@ def hang(said: WatchSaid) -> Mark:
     )
 
 
-def _missing(at: float, words: str, reason: str = MISSING) -> Standing:
+def _driver_missing(at: float) -> Standing:
+    # It may be this container alone that lacks it: nobody is to be moved away for that.
     return Standing(
         Mark(
-            reason=reason,
+            reason=DRIVER_MISSING,
+            health=Health.DEGRADED,
+            detail="there is no driver, though there should be GPUs",
+            since=at,
+        )
+    )
+
+
+def _missing(at: float, words: str) -> Standing:
+    return Standing(
+        Mark(
+            reason=MISSING,
             health=Health.FAULTY,
             recovery=Recovery.REBOOT,
             detail=words,

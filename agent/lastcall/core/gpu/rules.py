@@ -61,11 +61,14 @@ class Rules:
         xids: by number.
         signals: in the order in which they are judged.
         expected: how many GPUs there should be; 0: as many as stand on the PCI bus.
+        look_seconds: time between two looks at a GPU; what comes much sooner after another is not
+            counted as one more.
     """
 
     xids: Mapping[int, XidRule] = field(default_factory=lambda: XIDS)
     signals: tuple[SignalRule, ...] = SIGNALS
     expected: int = 0
+    look_seconds: float = 5.0
 
     def xid(self, number: int) -> XidRule:
         """Return how an XID is taken; what the table does not list is worth an eye."""
@@ -77,8 +80,15 @@ def make_rules(
     signals: Iterable[SignalOverride] = (),
     *,
     expected: int = 0,
+    look_seconds: float = 5.0,
 ) -> Rules:
     """Return the built-in rules as a site changes them.
+
+    Args:
+        xids: what it changes of XIDs.
+        signals: what it changes of signals.
+        expected: how many GPUs there should be; 0: as many as stand on the PCI bus.
+        look_seconds: time between two looks at a GPU.
 
     Raises:
         ValueError: an override names no rule, or asks for what cannot be; its text is one line.
@@ -89,7 +99,7 @@ def make_rules(
     by_name = {rule.name: rule for rule in SIGNALS}
     for signal in signals:
         by_name[signal.name] = _changed_signal(signal, by_name)
-    return Rules(by_number, tuple(by_name.values()), expected)
+    return Rules(by_number, tuple(by_name.values()), expected, look_seconds)
 
 
 def _changed_xid(change: XidOverride) -> XidRule:
@@ -141,7 +151,7 @@ def _responding(rule: SignalRule, respond: str) -> SignalRule:
         raise ValueError(f"rule {rule.name!r}: {respond!r} is none of {', '.join(_HEALTH)}")
     health = _HEALTH[respond]
     recovery = rule.recovery
-    if health is Health.FAULTY and recovery in (Recovery.NONE, Recovery.RESET_WHEN_IDLE):
+    if health is Health.FAULTY and recovery is Recovery.RESET_WHEN_IDLE:
         recovery = Recovery.RESET
     # What a site calls a fault is one, whatever the driver thinks of it.
     yields = rule.yields and health is not Health.FAULTY

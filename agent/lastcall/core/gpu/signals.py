@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from lastcall.core.gpu.belief import GOOD_LOOKS, GpuBelief, Past, Standing
 from lastcall.core.gpu.checks import CHECKS, Case, Checked
+from lastcall.core.gpu.codes import UNREADABLE
 from lastcall.core.gpu.model import SEVERITY, Health, Look, Mark, Recovery
 from lastcall.core.gpu.signal_rules import SignalRule
 
@@ -24,7 +25,13 @@ class Sampled(NamedTuple):
 
 
 def sample(
-    belief: GpuBelief, look: Look, rules: tuple[SignalRule, ...], *, gpus: int, quiet: bool
+    belief: GpuBelief,
+    look: Look,
+    rules: tuple[SignalRule, ...],
+    *,
+    gpus: int,
+    quiet: bool,
+    counts: bool,
 ) -> Sampled:
     """Hold a look against the rules.
 
@@ -34,24 +41,30 @@ def sample(
         rules: the rules.
         gpus: how many GPUs the node has.
         quiet: errors that ended processes cause say nothing now.
+        counts: the look is one more of those that are counted.
     """
     signals, pasts = dict(belief.signals), dict(belief.pasts)
     for rule in rules:
         past = pasts.get(rule.name, _NO_PAST)
         checked = CHECKS[rule.check](Case(rule, look, past, gpus, belief.known))
+        before = signals.get(rule.name)
         if checked is None:
+            if before is not None and counts and _is_unreadable(rule, look):
+                # Nothing would ever end it.
+                _put(signals, rule.name, _spoken_against(before))
             continue
         if quiet and rule.noisy:
             # What happens meanwhile is not to be held against it afterwards either.
             pasts.pop(rule.name, None)
             continue
-        holds, after = _often_enough(rule, checked, past)
+        holds, after = _often_enough(rule, checked, past, counts=counts)
         _put(pasts, rule.name, None if after == _NO_PAST else after)
-        before = signals.get(rule.name)
         if holds:
             _put(signals, rule.name, _standing(before, _mark(belief, rule, checked, look.at)))
-        elif before is not None:
-            _put(signals, rule.name, _spoken_against(before, still_seen=checked.holds))
+        elif before is not None and checked.holds:
+            signals[rule.name] = Standing(before.mark)
+        elif before is not None and counts:
+            _put(signals, rule.name, _spoken_against(before))
     return Sampled(signals, pasts)
 
 
@@ -62,10 +75,12 @@ def _put(items: dict[str, _Item], name: str, item: _Item | None) -> None:
         items[name] = item
 
 
-def _often_enough(rule: SignalRule, checked: Checked, past: Past) -> tuple[bool, Past]:
+def _often_enough(
+    rule: SignalRule, checked: Checked, past: Past, *, counts: bool
+) -> tuple[bool, Past]:
     if checked.counted or rule.looks == 1:
         return checked.holds, checked.past
-    recent = (*past.recent, checked.holds)[-rule.looks :]
+    recent = (*past.recent, checked.holds)[-rule.looks :] if counts else past.recent
     return sum(recent) >= rule.hits, replace(checked.past, recent=recent)
 
 
@@ -78,9 +93,11 @@ def _standing(before: Standing | None, mark: Mark | None) -> Standing | None:
     return Standing(replace(mark, since=old.since))
 
 
-def _spoken_against(standing: Standing, *, still_seen: bool) -> Standing | None:
-    if still_seen:
-        return Standing(standing.mark)
+def _is_unreadable(rule: SignalRule, look: Look) -> bool:
+    return any(look.codes.get(name) in UNREADABLE for name in rule.reads)
+
+
+def _spoken_against(standing: Standing) -> Standing | None:
     good = standing.good + 1
     return Standing(standing.mark, good) if good < GOOD_LOOKS else None
 

@@ -75,7 +75,13 @@ def hear(sign: XidSign | None, seen: XidSeen, rule: XidRule, *, can_ask: bool) -
 
 
 def look(
-    sign: XidSign, rule: XidRule, at: float, *, answers: bool, action: int | None
+    sign: XidSign,
+    rule: XidRule,
+    at: float,
+    *,
+    answers: bool,
+    action: int | None,
+    counts: bool,
 ) -> XidSign | None:
     """Hold what is known against a look at the GPU.
 
@@ -85,6 +91,7 @@ def look(
         at: when the look was.
         answers: the GPU answered.
         action: the recovery action that this look read; ``None``: it could not be read.
+        counts: the look is one more of those that must speak against a mark.
 
     Returns:
         What is known then; ``None`` where it matters no more.
@@ -96,7 +103,7 @@ def look(
         return None if is_spent else sign
     if not answers:
         return replace(sign, good=0) if sign.good else sign
-    return _age(sign, sign.mark, rule, at, action)
+    return _age(sign, sign.mark, rule, at, action, counts=counts)
 
 
 def by_table(sign: XidSign, rule: XidRule) -> XidSign:
@@ -192,7 +199,9 @@ def _decide_past(sign: XidSign, rule: XidRule, at: float, action: int | None) ->
     return replace(sign, waits_until=None, mark=mark)
 
 
-def _age(sign: XidSign, mark: Mark, rule: XidRule, at: float, action: int | None) -> XidSign | None:
+def _age(
+    sign: XidSign, mark: Mark, rule: XidRule, at: float, action: int | None, *, counts: bool
+) -> XidSign | None:
     needs_recovery = mark.recovery is not Recovery.NONE
     if action is None and needs_recovery:
         return sign  # only a reset, a reboot or an operator ends this
@@ -200,7 +209,7 @@ def _age(sign: XidSign, mark: Mark, rule: XidRule, at: float, action: int | None
         return _follow(sign, mark, rule, action)
     if needs_recovery and rule.firm:
         return sign
-    sign = replace(sign, good=min(sign.good + 1, GOOD_LOOKS))
+    sign = replace(sign, good=min(sign.good + counts, GOOD_LOOKS))
     if sign.good < GOOD_LOOKS:
         return sign
     if needs_recovery:
