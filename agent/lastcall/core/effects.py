@@ -8,7 +8,7 @@ from lastcall.core import clients, flushes, incidents
 from lastcall.core.commands import Acknowledge, CallOff, Tell
 from lastcall.core.conditions import acknowledgeable
 from lastcall.core.facts import FlushesOver, FlushOverdue, NoticeEnded, NoticeTold
-from lastcall.core.model import Notice, Outcome, Phase, Stance
+from lastcall.core.model import Kind, Notice, Outcome, Phase, Stance
 from lastcall.core.turn import Turn
 
 
@@ -44,7 +44,10 @@ def withdraw(turn: Turn, notice: Notice) -> Notice:
     """Let training go on."""
     if all(claim.sighting.started for claim in notice.claims):
         return call_off(turn, notice, "completed", "it is over, and the machine is still here")
-    return call_off(turn, notice, "withdrawn", "the provider withdrew it")
+    reason = "the provider withdrew it"
+    if notice.lead.sighting.kind is Kind.GPU_FAULT:
+        reason = "the trouble of the GPUs is over"
+    return call_off(turn, notice, "withdrawn", reason)
 
 
 def expire(turn: Turn, notice: Notice) -> Notice:

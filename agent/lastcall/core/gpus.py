@@ -27,12 +27,14 @@ from lastcall.core.gpu import xids
 from lastcall.core.gpu.belief import QUIET_SECONDS
 from lastcall.core.gpu.model import (
     SEVERITY,
+    WATCH_TROUBLES,
     GpuRecord,
     GpuWatch,
     Health,
     Holder,
     Recovery,
     Verdict,
+    WatchState,
 )
 from lastcall.core.model import Kind, Node, Notice
 from lastcall.core.turn import Turn, with_item, without
@@ -65,6 +67,8 @@ def watch_changed(turn: Turn, event: GpuWatchChanged) -> None:
     before = turn.node.gpu_watch
     if before is not None and replace(watch, since=before.since) == before:
         return
+    if before is not None and before.state in WATCH_TROUBLES and watch.state is WatchState.STARTING:
+        return  # a new try: that it is over, or still so, is said when that is known
     turn.change(gpu_watch=watch)
     turn.publish(
         GpuWatchSeen(

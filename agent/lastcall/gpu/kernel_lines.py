@@ -20,7 +20,9 @@ _SAME_FALL_SECONDS = 300.0
 _SAME_MESSAGE_SECONDS = 5.0
 _REMEMBERED = 1024
 
-_HEADER = re.compile(r"\d{1,10},\d{1,20},(\d{1,18}),[^;]*;", re.ASCII)
+_HEADER = re.compile(r"(\d{1,10}),\d{1,20},(\d{1,18}),[^;]*;", re.ASCII)
+_FACILITY_SHIFT = 3
+
 _ESCAPED = re.compile(r"\\x([0-7][0-9a-f])")
 _DMESG_STAMP = re.compile(r"^\s*(?:\[\s*[0-9]{1,10}\.[0-9]{1,6}\]\s*)?")
 
@@ -81,7 +83,9 @@ def record(line: str) -> Record:
     if header is None:
         return Record(line)
     text = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), line[header.end() :])
-    return Record(text, int(header[1]) / 1e6)
+    # Whoever may write to the log does so in another facility's name: the kernel's own is 0.
+    is_the_kernels = int(header[1]) >> _FACILITY_SHIFT == 0
+    return Record(text if is_the_kernels else "", int(header[2]) / 1e6)
 
 
 class KernelLines:

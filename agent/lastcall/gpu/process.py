@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+_PYTHONS = ("-m", "-u")
+"""Options of Python that tell nothing but what runs."""
 
 COMMAND_CHARACTERS = 200
 """A command line is cut after so many characters."""
@@ -86,7 +90,8 @@ def command(proc: Path, pid: int) -> str | None:
         pid: its process id.
 
     Returns:
-        The command line in one line, cut short; ``None`` where it cannot be read now.
+        What is started, in one line, cut short; ``None`` where it cannot be read now. How it is
+        started is left out, which may be secret.
     """
     try:
         if _has_thread_in_kernel(proc, pid):
@@ -95,8 +100,16 @@ def command(proc: Path, pid: int) -> str | None:
             said = file.read(_COMMAND_BYTES)
     except OSError:
         return None
-    text = said.replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    text = " ".join(_started(said.decode("utf-8", "replace").split("\0"))).strip()
     return "".join(c for c in text if c.isprintable())[:COMMAND_CHARACTERS]
+
+
+def _started(words: list[str]) -> Iterator[str]:
+    """Yield a command's words up to the first option, but for those that name what Python runs."""
+    for word in words:
+        if (word.startswith("-") and word not in _PYTHONS) or "=" in word:
+            return
+        yield word
 
 
 def is_uninterruptible(proc: Path, pid: int) -> bool:

@@ -22,6 +22,7 @@ from lastcall.core.events import (
 )
 from lastcall.core.facts import Fact, NoticeEnded, NoticeTold
 from lastcall.core.gpu import judge, xids
+from lastcall.core.gpu.codes import ENDS_CALLS
 from lastcall.core.gpu.incidents import DEGRADED, FAULTY, SCOPE, SOURCE
 from lastcall.core.gpu.judge import News
 from lastcall.core.gpu.model import (
@@ -52,9 +53,6 @@ LONGEST_NOISE_SECONDS = 3600.0
 
 BLIND = "the driver numbers processes as the machine does: a pod needs hostPID to see which"
 """Why processes that hold GPUs cannot be named."""
-
-ENDS_CALLS = (119, 120)
-"""XIDs after which calls into the driver hang: none is made until it has been left in peace."""
 
 Post = Callable[[Event], None]
 
@@ -283,6 +281,7 @@ class GpuWatcher:
         )
         if status.state not in (WatchState.STARTING, WatchState.WATCHING):
             self._place_kernel_lines()
+            self._say_holders(())
         self._learn(WatchSaid(now, status.state, status.detail, status.gpu, status.call))
 
     def _read_kernel(self, line: KernelXid) -> None:
@@ -302,7 +301,7 @@ class GpuWatcher:
             past=line.past,
         )
         self._take_xid(seen, Witness.KERNEL)
-        if self._supervisor is not None and not line.past:
+        if self._supervisor is not None and not line.past and line.xid not in ENDS_CALLS:
             self._supervisor.look()
 
     def _taken_in(self, key: str) -> float:
@@ -324,6 +323,9 @@ class GpuWatcher:
         if self._holders.unseen and not self._is_blind_said:
             self._is_blind_said = True
             self._log.info("gpu_holders_not_seen", processes=self._holders.unseen, detail=BLIND)
+        self._say_holders(named)
+
+    def _say_holders(self, named: tuple[Holder, ...]) -> None:
         if named != self._named:
             self._named = named
             self._post(GpuHoldersSeen(named))

@@ -174,7 +174,7 @@ from lastcall.gpu.probe.waiter import Waiter
 session = Session(Calls(None))
 session.begin()
 session.meet()
-waiter = Waiter(Lines(), lambda: session.devices, lambda: None)
+waiter = Waiter(Lines(), lambda: session.devices, lambda: None, lambda: None)
 threading.Thread(target=waiter.run, daemon=True).start()
 for seconds in (29, 31, 33):
     waiter.check(time.monotonic() + seconds)

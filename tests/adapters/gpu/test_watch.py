@@ -132,6 +132,26 @@ async def test_an_error_in_the_kernels_log_after_which_calls_hang_ends_all_calls
         assert driver.calls_in_all() == calls
 
 
+@pytest.mark.parametrize("witness", ["driver", "kernel"])
+async def test_no_call_begins_after_the_error_that_ends_them(
+    tmp_path: Path, driver: FakeDriver, witness: str
+) -> None:
+    async with watching(tmp_path, driver) as one:
+        await one.until(lambda: one.health() is Health.HEALTHY)
+
+        if witness == "driver":
+            driver.xid(0, 119)
+        else:
+            one.kernel_says(119)
+        await one.until(lambda: one.all(GpuXidCounted))
+        rounds = driver.calls("nvmlDeviceGetUtilizationRates", 0)
+        await one.until(lambda: one.state() is WatchState.UNRESPONSIVE)
+        await asyncio.sleep(0.3)
+
+        # The round that was under way may end.
+        assert driver.calls("nvmlDeviceGetUtilizationRates", 0) - rounds <= 1
+
+
 async def test_while_a_flush_goes_on_errors_of_ended_processes_say_nothing(
     tmp_path: Path, driver: FakeDriver
 ) -> None:
@@ -158,9 +178,14 @@ async def test_who_holds_a_gpu_for_a_while_is_named(tmp_path: Path, driver: Fake
         driver.processes(0, [])
         driver.xid(0, 13)  # has the probe look at all of it
         await one.until(lambda: len(one.all(GpuHoldersSeen)) == 2)
+        driver.processes(0, [os.getpid()])
+        driver.xid(0, 31)
+        await one.until(lambda: len(one.all(GpuHoldersSeen)) == 3)
+        one.watch.order(WatchGpus(watched=False))
+        await one.until(lambda: len(one.all(GpuHoldersSeen)) == 4)
 
-    ((holder,), nobody) = (event.holders for event in one.all(GpuHoldersSeen))
-    assert (holder.pid, holder.gpus, nobody) == (os.getpid(), (FIRST,), ())
+    ((holder,), nobody, _, let_go) = (event.holders for event in one.all(GpuHoldersSeen))
+    assert (holder.pid, holder.gpus, nobody, let_go) == (os.getpid(), (FIRST,), (), ())
 
 
 async def test_faults_that_are_not_acted_on_are_no_sightings_and_earlier_ones_end(

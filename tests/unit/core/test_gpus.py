@@ -114,7 +114,8 @@ def test_how_the_watch_stands_is_news_once_also_over_a_restart() -> None:
     )
 
     first = story.at(1, hangs).facts(GpuWatchSeen)
-    again = story.at(2, Started(), hangs).facts(GpuWatchSeen)
+    starting = GpuWatchChanged(state=WatchState.STARTING)
+    again = story.at(2, Started(), starting, hangs).facts(GpuWatchSeen)
     over = story.at(3, GpuWatchChanged(state=WatchState.WATCHING)).fact(GpuWatchSeen)
 
     assert len(first) == 1

@@ -135,14 +135,33 @@ def test_what_can_be_no_process_is_ignored(tmp_path: Path, pid: int) -> None:
 
 
 def test_a_command_line_is_one_short_line(tmp_path: Path) -> None:
-    process(tmp_path, 70, command=b"python3\0-c\0print(\n\x1b[31m\xff)\0" + b"x" * 5000)
+    process(tmp_path, 70, command=b"python3\0train\n\x1b[31m\xff.py\0" + b"x" * 5000)
     holders = Holders(tmp_path, after_seconds=0.0)
     holders.take(0.0, GPU, [70])
 
     (holder,) = holders.named(0.0)
 
-    assert holder.command.startswith("python3 -c print([31m�) xxx")
+    assert holder.command.startswith("python3 train[31m�.py xxx")
     assert len(holder.command) == 200
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (b"python3\0-u\0-m\0train\0--token=abc", "python3 -u -m train"),
+        (b"python3\0train.py\0--password\0abc", "python3 train.py"),
+        (b"env\0KEY=abc\0python3", "env"),
+        (b"python3\0-c\0key = 1", "python3"),
+    ],
+)
+def test_how_a_process_was_started_may_be_secret(
+    tmp_path: Path, command: bytes, shown: str
+) -> None:
+    process(tmp_path, 70, command=command)
+    holders = Holders(tmp_path, after_seconds=0.0)
+    holders.take(0.0, GPU, [70])
+
+    assert [holder.command for holder in holders.named(0.0)] == [shown]
 
 
 def test_a_name_with_brackets_confuses_nothing(tmp_path: Path) -> None:

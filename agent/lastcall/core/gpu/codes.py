@@ -1,4 +1,7 @@
-"""The return codes of the driver's library (``nvmlReturn_t`` in ``nvml.h``) that are told apart."""
+"""The numbers of the driver that are told apart: its library's return codes, and some XIDs.
+
+Return codes are those of ``nvmlReturn_t`` in ``nvml.h``.
+"""
 
 UNINITIALIZED = 1
 INVALID_ARGUMENT = 2
@@ -42,3 +45,6 @@ container toolkit).
 
 NO_ACCESS = frozenset({DRIVER_NOT_LOADED, *UNCLEAR})
 """What a process hears that never had the device files, or from which they were taken away."""
+
+ENDS_CALLS = frozenset({119, 120})
+"""XIDs after which calls into the driver hang: none is made until it has been left in peace."""

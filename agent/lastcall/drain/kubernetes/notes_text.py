@@ -183,7 +183,7 @@ def _gpu_trouble(notice: NoticeView, deadline_unix: float | None) -> str:
     if notice.urgency is Urgency.NOW:
         text = "a GPU of this node is faulty"
     if deadline_unix is not None:
-        text += f", and the node is left by {_time(deadline_unix)}"
+        text += f", and processes have until {_time(deadline_unix)} to save"
     return f"{text}: {printable(notice.reason)}" if notice.reason else text
 
 

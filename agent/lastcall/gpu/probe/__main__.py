@@ -60,7 +60,7 @@ def _probe(settings: Settings, lines: Lines) -> None:
     if settings.once:
         rounds.go(thorough=True)
     else:
-        waiter = Waiter(lines, lambda: session.devices, woken.set)
+        waiter = Waiter(lines, lambda: session.devices, woken.set, rounds.hush)
         _start(waiter.run)
         rounds.run(settings.poll_seconds, woken, waiter.check)
 

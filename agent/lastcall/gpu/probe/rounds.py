@@ -30,6 +30,7 @@ class Rounds:
         self._calls = calls
         self._node = node
         self._lines = lines
+        self._hushed = threading.Event()
         self._observers: dict[int, Observer] = {}
         self._codes: tuple[int, ...] = ()
 
@@ -57,12 +58,17 @@ class Rounds:
             thorough = woken.is_set()
             woken.clear()
 
+    def hush(self) -> None:
+        """Have no further call made, from another thread; one that is under way may come back."""
+        self._hushed.set()
+
     def go(self, *, thorough: bool = False) -> None:
         """Go round once.
 
         Raises:
             Refused: the session with the driver is over, or never had GPUs to count.
         """
+        self._be_quiet_if_told()
         began = time.monotonic()
         self._session.meet()
         self._tell_node()
@@ -72,6 +78,10 @@ class Rounds:
         self._tell_node()
         now = time.monotonic()
         self._lines.write("round", {"at": now, "seconds": round(now - began, 6)})
+
+    def _be_quiet_if_told(self) -> None:
+        while self._hushed.is_set():
+            time.sleep(SHORTEST_SECONDS)
 
     def _tell_node(self) -> None:
         node = self._node.look(
@@ -84,6 +94,7 @@ class Rounds:
             self._lines.write("node", node)
 
     def _look(self, device: Device, *, thorough: bool) -> int:
+        self._be_quiet_if_told()
         observer = self._observers.get(device.index)
         if observer is None:
             observer = Observer(device, self._calls)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from lastcall.core.gpu.codes import TIMEOUT
+from lastcall.core.gpu.codes import ENDS_CALLS, TIMEOUT
 from lastcall.gpu.probe.bursts import Burst, Bursts
 from lastcall.gpu.probe.calls import Refused
 from lastcall.gpu.probe.event_stream import XID, EventStream
@@ -28,14 +28,20 @@ class Waiter:
         lines: where they are told.
         devices: gives the GPUs of now.
         wake: is called when a look should follow.
+        hush: is called when no further call must be made.
     """
 
     def __init__(
-        self, lines: Lines, devices: Callable[[], tuple[Device, ...]], wake: Callable[[], None]
+        self,
+        lines: Lines,
+        devices: Callable[[], tuple[Device, ...]],
+        wake: Callable[[], None],
+        hush: Callable[[], None],
     ) -> None:
         self._lines = lines
         self._devices = devices
         self._wake = wake
+        self._hush = hush
         self._bursts = Bursts()
         self._stream = EventStream()
         self._alive: bool | None = None
@@ -83,11 +89,20 @@ class Waiter:
         if event is not None:
             uuid, kind, number = event
             if kind & XID:
+                if number in ENDS_CALLS:
+                    self._end_with(uuid, number)
                 burst = self._bursts.add(uuid, number, now)
                 self._tell([burst] if burst else [])
             else:
                 self._wake()
         self._tell(self._bursts.over(now))
+
+    def _end_with(self, uuid: str, number: int) -> None:
+        """Tell the last XID, and never touch the driver again: whoever started us ends us now."""
+        self._hush()
+        self._tell([Burst(uuid, number, 1)])
+        while True:
+            time.sleep(WAIT_SECONDS)
 
     def _tell(self, bursts: list[Burst]) -> None:
         for burst in bursts:
