@@ -105,9 +105,11 @@ class Metrics:
             )
         )
         ProcessCollector(registry=self.registry)
+        self._counted_as: dict[str, tuple[str, str]] = {}
         self._recorders: Mapping[type[Fact], Callable[[Any], None]] = {
             facts.SourceAnswered: self._source_answered,
             facts.NoticeSeen: self._notice_seen,
+            facts.NoticeChanged: self._notice_changed,
             facts.NoticeEnded: self._notice_ended,
             facts.AllClientsTold: self._clients_told,
             facts.FlushSettled: self._flush_settled,
@@ -142,13 +144,23 @@ class Metrics:
 
     def _notice_seen(self, fact: facts.NoticeSeen) -> None:
         source = _source(fact.notice)
-        self._families.know_source(source)
-        self._families.notices.labels(source, fact.notice.kind.value).inc()
+        self._count_notice(fact.notice)
         if fact.lead_seconds is not None:
             lead = self._families.lead.labels(source, fact.notice.kind.value)
             lead.observe(fact.lead_seconds, _exemplar(fact.notice))
 
+    def _notice_changed(self, fact: facts.NoticeChanged) -> None:
+        """Count a notice that a stronger source has taken over, as that source's too."""
+        if self._counted_as.get(fact.notice.id) not in (None, _pair(fact.notice)):
+            self._count_notice(fact.notice)
+
+    def _count_notice(self, notice: NoticeView) -> None:
+        source, kind = self._counted_as[notice.id] = _pair(notice)
+        self._families.know_source(source)
+        self._families.notices.labels(source, kind).inc()
+
     def _notice_ended(self, fact: facts.NoticeEnded) -> None:
+        self._counted_as.pop(fact.notice.id, None)
         if fact.ending == "withdrawn":
             self._families.withdrawn.labels(_source(fact.notice), fact.notice.kind.value).inc()
         if fact.notice.drill:
@@ -198,6 +210,10 @@ class Metrics:
 
     def _hook_ran(self, fact: facts.HookRan) -> None:
         self._families.hooks.labels(fact.hook, fact.outcome).inc()
+
+
+def _pair(notice: NoticeView) -> tuple[str, str]:
+    return _source(notice), notice.kind.value
 
 
 def _source(notice: NoticeView) -> str:

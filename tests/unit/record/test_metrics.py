@@ -504,3 +504,15 @@ def test_two_agents_in_one_process_share_no_series() -> None:
     first.metrics.record(SETTLED)
 
     assert second("flushes_total", outcome="in_time", kind="preemption") == 0
+
+
+def test_a_notice_that_a_stronger_source_takes_over_is_counted_as_that_sources_too() -> None:
+    shown = Shown()
+    fault = replace(VIEW, id="n9", source="gpu", kind=Kind.GPU_FAULT)
+    shown.metrics.record(facts.NoticeSeen(fault, 30.0))
+
+    for _ in range(2):
+        shown.metrics.record(facts.NoticeChanged(replace(VIEW, id="n9")))
+
+    assert shown("notices_total", source="gpu", kind="gpu_fault") == 1
+    assert shown("notices_total", source=VIEW.source, kind=VIEW.kind.value) == 1
