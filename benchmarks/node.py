@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +14,7 @@ from tempfile import TemporaryDirectory
 from lastcall.simulate import load
 from lastcall.simulate.base import Metadata, RequestLog, Seen
 from lastcall.simulate.server import serve
-from support.running_agent import RunningAgent
+from support.running_agent import START_SECONDS, RunningAgent
 
 RECENT_ANSWERS = 1000
 
@@ -82,7 +83,18 @@ async def agent_alone() -> AsyncIterator[RunningAgent]:
     """Run an agent that watches no provider."""
     with TemporaryDirectory() as folder:
         async with RunningAgent(Path(folder), "notices.provider=none") as agent:
+            await _serves_pages(agent)
             yield agent
+
+
+async def _serves_pages(agent: RunningAgent) -> None:
+    """Wait until the agent's pages are served: without a provider it is settled sooner."""
+    async with asyncio.timeout(START_SECONDS):
+        while True:
+            with suppress(OSError):
+                await agent.get("/healthz")
+                return
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -93,4 +105,5 @@ async def watched(provider: str, *settings: str) -> AsyncIterator[tuple[Service,
             service(provider) as provided,
             provided.agent(Path(folder), *settings) as agent,
         ):
+            await _serves_pages(agent)
             yield provided, agent
