@@ -23,6 +23,9 @@ POLL_SECONDS = 5.0
 SXM = "NVIDIA H100 80GB HBM3"
 PCIE = "NVIDIA H100 PCIe"
 
+EACH_LOOK = ("recovery_action", "ecc_uncorrected", "temperature_celsius", "power_watts")
+"""Some signals that each look asks for."""
+
 
 def uuid(index: int) -> str:
     """Return the UUID of a GPU of the story."""
@@ -84,6 +87,19 @@ class Watched:
         """Look at one GPU now."""
         self._look(gpu, code, codes or {}, values)
 
+    def refuses(self, code: int, gpu: int = 0, *, count: int = 1) -> None:
+        """Look at one GPU of which each signal is refused with a code, so many times."""
+        for _ in range(count):
+            self.wait(POLL_SECONDS)
+            self.take(
+                Look(
+                    gpu=self.gpus[gpu],
+                    at=self.now,
+                    values={"call_seconds_max": 0.001},
+                    codes=dict.fromkeys(EACH_LOOK, code),
+                )
+            )
+
     def looks(
         self,
         count: int,
@@ -115,6 +131,8 @@ class Watched:
                 not_read["recovery_action"] = 3
             elif code == 0 and "recovery_action" not in not_read:
                 read["recovery_action"] = self.action
+        if code == 0:
+            read.setdefault("power_watts", 300.0)
         self.take(
             Look(
                 gpu=self.gpus[gpu],
@@ -162,10 +180,12 @@ class Watched:
             )
         )
 
-    def watch(self, state: WatchState, *, gpu: int | None = None, call: str = "") -> None:
+    def watch(
+        self, state: WatchState, *, gpu: int | None = None, call: str = "", detail: str = ""
+    ) -> None:
         """Have the watch say how it stands."""
         name = "" if gpu is None else uuid(gpu)
-        self.take(WatchSaid(self.now, state, gpu=name, call=call))
+        self.take(WatchSaid(self.now, state, detail, gpu=name, call=call))
 
     def expect_noise(self, seconds: float) -> None:
         """Have a flush or a drain end processes."""

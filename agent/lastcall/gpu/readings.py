@@ -43,9 +43,9 @@ class Readings:
         return self._expected or seen or 0
 
     def take(self, look: Look) -> None:
-        """Take in a look; one that the GPU did not answer has no figures."""
+        """Take in a look; one in which nothing was read is none of success."""
         uuid = look.gpu.uuid
-        if look.code or not uuid:
+        if look.code or not uuid or look.is_empty:
             return
         values = self._values.setdefault(uuid, {})
         for signal in look.codes:

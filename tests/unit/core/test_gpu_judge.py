@@ -103,6 +103,31 @@ def test_a_code_ends_after_three_good_looks() -> None:
     assert node.health() is Health.HEALTHY
 
 
+@pytest.mark.parametrize("code", [27, 10, 3, 4])
+def test_a_look_that_could_not_read_anything_says_nothing(code: int) -> None:
+    node = Watched()
+    node.look(code=15)
+    node.looks(2)
+    node.refuses(code, count=10)
+    node.refuses(code, 1)
+    assert "gpu_lost" in node.reasons()
+    assert node.health(1) is Health.UNKNOWN
+
+    node.looks(1)
+    assert "gpu_lost" not in node.reasons()
+    node.looks(1, 1)
+    assert node.health(1) is (Health.UNKNOWN if code == 4 else Health.HEALTHY)
+
+
+def test_a_gpu_of_which_nothing_may_be_read_is_named_so_until_it_may() -> None:
+    node = Watched()
+    node.refuses(4)
+    assert (node.health(), node.reasons()) == (Health.UNKNOWN, ("no_permission",))
+
+    node.looks(3)
+    assert node.health() is Health.HEALTHY
+
+
 def test_a_gpu_without_a_name_is_told_of_with_the_node_until_it_has_one() -> None:
     node = Watched()
     lost = Gpu("", 1, "", node.gpus[1].pci)
@@ -175,6 +200,33 @@ def test_too_few_gpus_are_a_fault_of_the_node_on_the_second_look() -> None:
     assert node.health(None) is Health.HEALTHY
 
 
+def test_a_driver_that_has_no_gpu_yet_has_five_minutes_to_find_them() -> None:
+    node = Watched(rules=make_rules(expected=2))
+    node.count(0, pci=2)
+    node.wait(60)
+    node.count(0, pci=2)
+    assert (node.health(None), node.reasons(None)) == (Health.UNKNOWN, ())
+
+    node.wait(239)
+    assert node.reasons(None) == ()
+    node.wait(1)
+    assert (node.health(None), node.reasons(None)) == (Health.FAULTY, ("gpu_missing",))
+
+    for _ in range(3):
+        node.count(2, pci=2)
+    assert node.health(None) is Health.HEALTHY
+
+
+def test_gpus_that_the_driver_finds_within_five_minutes_were_never_missing() -> None:
+    node = Watched(rules=make_rules(expected=2))
+    node.count(0, pci=2)
+    node.wait(200)
+    node.count(2, pci=2)
+    node.wait(600)
+
+    assert node.health(None) is Health.HEALTHY
+
+
 def test_how_many_gpus_there_should_be_is_the_sites_to_say() -> None:
     few, many = Watched(rules=make_rules(expected=2)), Watched(rules=make_rules(expected=4))
     for node in (few, many):
@@ -211,6 +263,28 @@ def test_after_a_restart_a_mark_stands_until_looks_speak_against_it() -> None:
         Health.HEALTHY,
         Health.FAULTY,
     ]
+
+
+@pytest.mark.parametrize("pci", ["", "00000001:01:00.0"])
+def test_a_gpu_that_cannot_be_named_any_more_is_the_only_silent_one_in_its_place(pci: str) -> None:
+    node = Watched()
+    node.look(1, code=15)
+    again = node.restarted()
+    again.watch(WatchState.WATCHING)
+    again.look(0)
+    place = pci and node.gpus[1].pci
+    again.take(Look(gpu=Gpu("", 1, "", place), at=again.now, code=15))
+
+    assert (again.reasons(1), again.reasons(None)) == (("gpu_lost",), ())
+    assert again.verdict(1).lost
+
+
+def test_a_nameless_gpu_in_a_place_of_its_own_is_none_that_is_known() -> None:
+    again = Watched().restarted()
+    again.watch(WatchState.WATCHING)
+    again.take(Look(gpu=Gpu("", 1, "", "00000000:77:00.0"), at=again.now, code=15))
+
+    assert (again.reasons(1), again.reasons(None)) == ((), ("gpu_lost",))
 
 
 def test_what_is_remembered_does_not_outweigh_what_was_seen_since() -> None:

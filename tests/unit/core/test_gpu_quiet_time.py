@@ -106,7 +106,7 @@ def test_an_operators_word_is_not_believed_before_the_gpus_were_looked_at() -> N
     assert node.sightings is None
 
     node.look(1, recovery_action=2)
-    assert node.sighting.key == "faulty"
+    assert [sighting.key for sighting in node.sightings or ()] == ["faulty", "degraded"]
 
 
 def test_what_a_reset_does_not_mend_is_the_same_fault_afterwards() -> None:

@@ -46,6 +46,14 @@ def test_a_call_that_hangs_on_no_certain_gpu_is_told_of_the_node() -> None:
     assert node.health(None) is Health.HEALTHY
 
 
+def test_a_hang_that_the_kernel_reports_is_told_in_its_words() -> None:
+    node = Watched()
+    node.watch(WatchState.UNRESPONSIVE, detail="no calls into the driver are made: XID 119")
+
+    detail = node.mark("driver_unresponsive", None).detail
+    assert detail == "no calls into the driver are made: XID 119"
+
+
 def test_thousands_of_corrected_errors_a_second_degrade_without_any_xid() -> None:
     """NVSentinel issue 1748, DCGM issue 313."""
     node = Watched()

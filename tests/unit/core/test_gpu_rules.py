@@ -6,7 +6,7 @@ import pytest
 
 from lastcall.core.gpu.model import Health, Recovery, WatchState
 from lastcall.core.gpu.signal_rules import SIGNALS
-from support.judged_gpus import PCIE, Watched
+from support.judged_gpus import PCIE, SXM, Watched
 
 SXM2 = "Tesla V100-SXM2-32GB"
 SLOW_LINK = {"pcie_generation": 1, "pcie_generation_max": 5, "pcie_width": 16, "pcie_width_max": 16}
@@ -249,7 +249,17 @@ def test_an_nvlink_that_was_active_and_is_not_any_more_is_missed_on_any_board() 
 
 @pytest.mark.parametrize(
     ("name", "gpus", "active"),
-    [(PCIE, 2, 12), (PCIE, 2, 0), ("NVIDIA A100 80GB PCIe", 1, 0), (SXM2, 4, 4)],
+    [
+        (PCIE, 2, 12),
+        (PCIE, 2, 0),
+        ("NVIDIA A100 80GB PCIe", 1, 0),
+        ("NVIDIA H200 NVL", 4, 0),
+        ("NVIDIA A40", 4, 0),
+        ("NVIDIA A30", 2, 0),
+        ("Quadro RTX 8000", 2, 0),
+        (SXM2, 4, 4),
+        ("Tesla P100-SXM2-16GB", 4, 0),
+    ],
 )
 def test_a_board_need_not_have_all_its_nvlinks_connected(name: str, gpus: int, active: int) -> None:
     """NVSentinel pull request 1481, azurehpc-health-checks issue 162: bridges, or none."""
@@ -257,6 +267,33 @@ def test_a_board_need_not_have_all_its_nvlinks_connected(name: str, gpus: int, a
     node.rounds(5, nvlink_active=active, nvlink_present=18)
 
     assert node.health() is Health.HEALTHY
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        SXM,
+        "NVIDIA A100-SXM4-80GB",
+        "NVIDIA H200",
+        "NVIDIA B200",
+        "NVIDIA B300 SXM6 AC",
+        "NVIDIA GB200",
+        "NVIDIA GB300",
+    ],
+)
+def test_a_board_that_links_all_its_gpus_misses_each_inactive_nvlink(name: str) -> None:
+    """Issue 1085 of gpud."""
+    node = Watched(4, name=name)
+    node.rounds(3, nvlink_active=0, nvlink_present=18)
+
+    assert node.reasons() == ("nvlink_inactive",)
+
+
+def test_a_board_with_a_fabric_misses_inactive_nvlinks_whatever_its_name() -> None:
+    node = Watched(8, name="NVIDIA H20")
+    node.rounds(3, nvlink_active=0, nvlink_present=18, fabric_state=3)
+
+    assert node.reasons() == ("nvlink_inactive",)
 
 
 def test_a_gpu_alone_or_cut_into_instances_needs_no_nvlinks() -> None:
@@ -375,6 +412,55 @@ def test_a_corrupted_inforom_of_before_a_restart_or_reset_ends_too() -> None:
 
         node.looks(400)
         assert node.health() is Health.HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "now", "seconds"),
+    [
+        ("retired_pages_growing", {"retired_dbe": 15}, {"retired_dbe": 16}, 7 * 86400),
+        ("nvlink_replays", {"nvlink_replays": 0}, {"nvlink_replays": 5}, 180),
+        ("ecc_corrected_rate", {"ecc_corrected": 0}, {"ecc_corrected": 5000}, 60),
+    ],
+)
+def test_what_had_grown_before_a_restart_stands_until_it_has_not_grown_for_as_long_as_it_takes(
+    name: str, before: dict[str, float], now: dict[str, float], seconds: float
+) -> None:
+    node = Watched(1)
+    node.look(**before)
+    node.looks(1, **now)
+    again = node.restarted()
+    again.watch(WatchState.WATCHING)
+    again.looks(10, **now)
+    assert again.reasons() == (name,)
+
+    again.wait(seconds)
+    again.looks(3, **now)
+    assert again.health() is Health.HEALTHY
+
+
+def test_nvlinks_missed_before_a_restart_are_missed_until_more_of_them_are_active() -> None:
+    node = Watched(2, name=PCIE)
+    node.looks(1, nvlink_active=12, nvlink_present=18)
+    node.looks(3, nvlink_active=10, nvlink_present=18)
+    again = node.restarted()
+    again.watch(WatchState.WATCHING)
+    again.looks(20, nvlink_active=10, nvlink_present=18)
+    assert again.reasons() == ("nvlink_inactive",)
+
+    again.looks(3, nvlink_active=12, nvlink_present=18)
+    assert again.health() is Health.HEALTHY
+
+
+def test_a_gpu_that_was_throttled_before_a_restart_is_until_ten_minutes_say_otherwise() -> None:
+    node = Watched(1)
+    node.looks(84, throttle_reasons=0x40)
+    again = node.restarted()
+    again.watch(WatchState.WATCHING)
+    again.looks(110, throttle_reasons=0)
+    assert again.reasons() == ("throttled",)
+
+    again.looks(15, throttle_reasons=0)
+    assert again.health() is Health.HEALTHY
 
 
 def test_figures_too_large_to_be_added_up_are_none() -> None:

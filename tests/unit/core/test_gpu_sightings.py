@@ -155,9 +155,59 @@ def test_a_fault_takes_the_place_of_an_advice_and_what_is_left_of_it_is_none() -
     assert node.sightings == ()
 
     node.look(1, remap_pending=1)
-    assert node.sighting.key == "degraded"
+    advice = node.sighting
+    assert advice.key == "degraded"
     node.look(0, code=16)
+    fault, beside_it = node.sightings or ()
+    assert (fault.key, beside_it) == ("faulty", advice)
+
+
+def test_an_advice_that_nobody_was_given_before_a_fault_is_not_given_for_it_either() -> None:
+    node = Watched(begun=False)
+    node.watch(WatchState.WATCHING)
+    node.look(0, remap_pending=1)
+    node.wait(1)
+    node.look(1, code=15)
+    node.rounds(2)
+    node.look(1, code=15)
+
     assert node.sighting.key == "faulty"
+
+
+def test_what_degrades_a_gpu_while_a_fault_stands_waits_until_that_is_over() -> None:
+    node = Watched()
+    node.look(1, code=15)
+    node.wait(400)
+    node.look(0, remap_pending=1)
+    assert node.sighting.key == "faulty"
+
+    node.looks(3, 1)
+    node.wait(180)
+    assert node.sighting.key == "degraded"
+
+
+def test_another_sign_while_a_fault_stands_leaves_the_advice_before_it_as_it_was() -> None:
+    node = Watched(3)
+    node.look(0, remap_pending=1)
+    advice = node.sighting
+    node.look(1, code=15)
+    node.wait(400)
+    node.look(2, remap_pending=1)
+
+    _, beside_it = node.sightings or ()
+    assert beside_it.identity == advice.identity
+
+
+def test_an_advice_beside_a_fault_is_still_there_after_a_restart() -> None:
+    node = Watched()
+    node.look(0, remap_pending=1)
+    node.look(1, remap_failed=1)
+    again = node.restarted()
+    assert again.sightings == node.sightings
+
+    again.watch(WatchState.WATCHING)
+    again.rounds(2)
+    assert again.sightings == node.sightings
 
 
 # --- when too little is known ------------------------------------------------------------------

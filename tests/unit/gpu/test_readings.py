@@ -26,9 +26,17 @@ def test_a_value_that_is_read_now_and_then_stands_between() -> None:
 def test_a_signal_that_can_be_read_no_more_has_no_value() -> None:
     kept = readings()
     kept.take(Look(gpu=FIRST, at=0, values={"power_watts": 300}))
-    kept.take(Look(gpu=FIRST, at=5, codes={"power_watts": 999}))
+    kept.take(Look(gpu=FIRST, at=5, values={"pcie_width": 16}, codes={"power_watts": 999}))
 
-    assert kept.figures()[0].values == {}
+    assert kept.figures()[0].values == {"pcie_width": 16}
+
+
+def test_a_look_that_could_not_read_anything_is_no_success() -> None:
+    kept = readings()
+    kept.take(Look(gpu=FIRST, at=0, values={"power_watts": 300}))
+    kept.take(Look(gpu=FIRST, at=5, values={"call_seconds_max": 0.1}, codes={"power_watts": 27}))
+
+    assert kept.figures()[0].at == 0
 
 
 def test_a_gpu_that_does_not_answer_keeps_the_time_of_its_last_answer() -> None:
@@ -45,7 +53,7 @@ def test_how_idle_a_gpu_is_comes_from_how_busy_it_was() -> None:
     kept = readings()
     for at in range(0, 60, 5):
         kept.take(Look(gpu=FIRST, at=at, values={"utilization_ratio": 0.25}))
-        kept.take(Look(gpu=SECOND, at=at))
+        kept.take(Look(gpu=SECOND, at=at, values={"power_watts": 300}))
 
     idle = [each.idle_ratio for each in kept.figures()]
 

@@ -29,10 +29,17 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A mark that stands, and how many looks in a row have spoken against it."""
+    """A mark that stands.
+
+    Attributes:
+        mark: the mark.
+        good: how many looks in a row have spoken against it.
+        recalled: an earlier run of the agent made it, and what that had seen is not known.
+    """
 
     mark: Mark
     good: int = 0
+    recalled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +85,7 @@ class Past:
         samples: moments and figures, the oldest first.
         since: when something began that goes on.
         best: the highest figure.
+        first: the first figure.
     """
 
     recent: tuple[bool, ...] = ()
@@ -85,6 +93,7 @@ class Past:
     samples: tuple[tuple[float, float], ...] = ()
     since: float | None = None
     best: float = 0.0
+    first: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +147,7 @@ class NodeBelief:
         low_counts: looks in a row that counted too few.
         control_openable: the driver's control device can be opened; ``None``: not tried.
         absent_since: since when there is no driver, or no GPU, though there should be.
+        empty_since: since when the driver counts no GPU at all, though there should be some.
         marks: what stands, by reason.
     """
 
@@ -147,6 +157,7 @@ class NodeBelief:
     low_counts: int = 0
     control_openable: bool | None = None
     absent_since: float | None = None
+    empty_since: float | None = None
     marks: Mapping[str, Standing] = field(default_factory=dict)
 
 
@@ -170,12 +181,14 @@ class Incidents:
         fault: the last of the faults that stand, until it has been over for a while.
         quiet_since: since when none stands any more.
         advice: the last of what stands and is no fault.
+        told: the advice that was reported when the fault came, while anything of it stands.
         stood: when each mark ended; infinity while it stands.
     """
 
     fault: Occurrence | None = None
     quiet_since: float | None = None
     advice: Occurrence | None = None
+    told: Occurrence | None = None
     stood: Mapping[Key, float] = field(default_factory=dict)
 
 

@@ -77,6 +77,7 @@ class Checked(NamedTuple):
         text: further words.
         answer: what the driver's own word makes of the GPU, where the rule reads one.
         counted: the rule has looked at enough of the past itself.
+        informed: enough of the past is known to say that it does not hold.
     """
 
     holds: bool
@@ -85,6 +86,7 @@ class Checked(NamedTuple):
     text: str = ""
     answer: Answer | None = None
     counted: bool = False
+    informed: bool = True
 
 
 def _at_least(case: Case) -> Checked | None:
@@ -109,8 +111,15 @@ def _bits(case: Case) -> Checked | None:
         minutes = (*minutes, minute)
     names = ", ".join(name for bit, name in _THROTTLES.items() if found & bit)
     holds = len(minutes) >= rule.hits
-    after = replace(past, minutes=minutes)
-    return Checked(holds, after, len(minutes), names or f"{found:#x}", counted=True)
+    since = case.look.at if past.since is None else past.since
+    return Checked(
+        holds,
+        replace(past, minutes=minutes, since=since),
+        len(minutes),
+        names or f"{found:#x}",
+        counted=True,
+        informed=case.look.at - since >= rule.looks * 60.0,
+    )
 
 
 def _growth(case: Case, figure: float) -> tuple[float, float, Past]:
@@ -132,7 +141,8 @@ def _a_minute(case: Case, limit: float | None) -> Checked | None:
         return None
     grown, seconds, after = _growth(case, figure)
     rate = grown * 60.0 / max(seconds, case.rule.window_seconds)
-    return Checked(limit is not None and rate > limit, after, rate)
+    informed = seconds >= case.rule.window_seconds
+    return Checked(limit is not None and rate > limit, after, rate, informed=informed)
 
 
 def _rate(case: Case) -> Checked | None:
@@ -148,8 +158,9 @@ def _grown(case: Case) -> Checked | None:
     figure = case.figure
     if figure is None:
         return None
-    grown, _, after = _growth(case, figure)
-    return Checked(grown >= case.limit and figure > case.rule.above, after, grown)
+    grown, seconds, after = _growth(case, figure)
+    holds = grown >= case.limit and figure > case.rule.above
+    return Checked(holds, after, grown, informed=seconds >= case.rule.window_seconds)
 
 
 def _below(case: Case) -> Checked | None:
@@ -168,8 +179,17 @@ def _links(case: Case) -> Checked | None:
         return None
     best = max(case.past.best, active)
     expected = max(best, case.expected_links)
-    after = replace(case.past, best=best)
-    return Checked(active < expected, after, expected - active, f"{expected:.0f}")
+    first = active if case.past.first is None else case.past.first
+    after = replace(case.past, best=best, first=first)
+    # As many as were active before may be those that were left.
+    informed = active >= case.known.get("nvlink_present", math.inf) or active > first
+    return Checked(
+        active < expected,
+        after,
+        expected - active,
+        f"{expected:.0f}",
+        informed=informed,
+    )
 
 
 def _fabric_wait(case: Case) -> Checked | None:
@@ -180,7 +200,7 @@ def _fabric_wait(case: Case) -> Checked | None:
         return Checked(False, replace(case.past, since=None))
     since = case.look.at if case.past.since is None else case.past.since
     seconds = case.look.at - since
-    return Checked(seconds >= case.limit, replace(case.past, since=since), seconds)
+    return Checked(seconds >= case.limit, replace(case.past, since=since), seconds, informed=False)
 
 
 def _fabric_status(case: Case) -> Checked | None:

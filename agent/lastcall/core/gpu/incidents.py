@@ -26,10 +26,16 @@ _ACTIONS = {Recovery.REBOOT: Action.REBOOT, Recovery.REPLACE: Action.TERMINATE}
 Judged = Mapping[str, tuple[Gpu, Verdict]]
 
 
-def follow(incidents: Incidents, judged: Judged, at: float) -> Incidents:
+def follow(incidents: Incidents, judged: Judged, at: float, *, advises: bool) -> Incidents:
     """Return the incidents once the GPUs are judged anew, or the time has come for it.
 
     A fault that comes and goes would else be told of each time.
+
+    Args:
+        incidents: the incidents before.
+        judged: how the GPUs are now.
+        at: when.
+        advises: an advice that stood before was reported.
     """
     if is_due(incidents, at):
         incidents = close(incidents)
@@ -59,6 +65,7 @@ def follow(incidents: Incidents, judged: Judged, at: float) -> Incidents:
         fault=fault,
         quiet_since=quiet_since,
         advice=_joined(incidents.advice if Health.DEGRADED in healths else None, signs),
+        told=_told(incidents, advises=advises) if Health.DEGRADED in healths else None,
         stood=_stood(incidents.stood, present, at),
     )
 
@@ -94,9 +101,11 @@ def recall(news: Remembered) -> Incidents:
         wanted: max((m.since for m in marks.values() if m.health is wanted), default=news.at)
         for wanted in (Health.FAULTY, Health.DEGRADED)
     }
+    advice = None if news.degraded is None else Occurrence(news.degraded, last[Health.DEGRADED])
     return Incidents(
         fault=None if news.faulty is None else Occurrence(news.faulty, last[Health.FAULTY]),
-        advice=None if news.degraded is None else Occurrence(news.degraded, last[Health.DEGRADED]),
+        advice=advice,
+        told=advice,
         stood=dict.fromkeys(marks, math.inf),
     )
 
@@ -118,7 +127,12 @@ def sightings(belief: Belief) -> tuple[Sighting, ...] | None:
         named = list(_marks(belief.judged, Health.FAULTY))
         recovery = max((mark.recovery for _, mark in named), key=EFFORT.index)
         action = _ACTIONS.get(recovery, Action.NONE)
-        return (_sighting(FAULTY, action, incidents.fault.began, named),)
+        fault = _sighting(FAULTY, action, incidents.fault.began, named)
+        if incidents.told is None:
+            return (fault,)
+        # What took the place of an advice stands beside it: else it would be told of again.
+        named = list(_marks(belief.judged, Health.DEGRADED))
+        return fault, _sighting(DEGRADED, Action.NONE, incidents.told.began, named)
     if incidents.advice is not None and (belief.settled or belief.was_settled):
         named = list(_marks(belief.judged, Health.DEGRADED))
         return (_sighting(DEGRADED, Action.NONE, incidents.advice.began, named),)
@@ -140,6 +154,13 @@ def _joined(occurrence: Occurrence | None, new: Iterable[float]) -> Occurrence |
         else:
             occurrence = replace(occurrence, last=max(since, occurrence.last))
     return occurrence
+
+
+def _told(incidents: Incidents, *, advises: bool) -> Occurrence | None:
+    """Return the advice that is known to have been reported before what is news now."""
+    if incidents.fault is None and advises:
+        return incidents.advice
+    return incidents.told
 
 
 def _stood(

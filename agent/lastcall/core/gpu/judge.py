@@ -71,7 +71,8 @@ def take(belief: Belief, news: News, rules: Rules) -> Belief:
             assert_never(news)
     if after is belief and isinstance(news, XidSeen):
         return belief
-    after = _concluded(_due(after, news.at, rules), news.at)
+    advises = belief.settled or belief.was_settled
+    after = _concluded(_due(after, news.at, rules), news.at, advises=advises)
     if isinstance(news, Repaired):
         after = replace(after, incidents=gpu_incidents.close(after.incidents))
     return after
@@ -120,6 +121,8 @@ def _hear_xid(belief: Belief, seen: XidSeen, rules: Rules) -> Belief:
 
 
 def _look(belief: Belief, look: Look, rules: Rules) -> Belief:
+    if look.code and not look.gpu.uuid:
+        look = replace(look, gpu=_known(belief, look.gpu))
     key = look.gpu.uuid or f"{_UNNAMED}{look.gpu.pci or look.gpu.index}"
     if look.gpu.uuid and any(key.startswith(_UNNAMED) for key in belief.gpus):
         belief = _named(belief, look.gpu)
@@ -132,6 +135,25 @@ def _look(belief: Belief, look: Look, rules: Rules) -> Belief:
         quiet=look.at <= belief.noise_until,
     )
     return rounds.looked_at(_with_gpu(belief, key, gpu), key)
+
+
+def _known(belief: Belief, nameless: Gpu) -> Gpu:
+    """Return the GPU that a nameless one must be: the only one in its place that is silent."""
+    fitting = [
+        gpu.gpu
+        for gpu in belief.gpus.values()
+        if gpu.gpu.uuid and not gpu.answers and _is_same_place(gpu.gpu, nameless)
+    ]
+    if len(fitting) != 1:
+        return nameless
+    (known,) = fitting
+    return replace(known, index=nameless.index, pci=nameless.pci or known.pci)
+
+
+def _is_same_place(gpu: Gpu, other: Gpu) -> bool:
+    if gpu.pci and other.pci:
+        return gpu.pci == other.pci
+    return gpu.index >= 0 and gpu.index == other.index
 
 
 def _remember(belief: Belief, news: Remembered) -> Belief:
@@ -154,7 +176,7 @@ def _look_at_node(belief: Belief, look: NodeLook, rules: Rules) -> Belief:
     if nobody is None:
         return belief
     # For the errors of no certain GPU, this is the look.
-    at = Look(gpu=NODE, at=look.at)
+    at = Look(gpu=NODE, at=look.at, values={"driver_count": look.driver_count})
     after = look_at(nobody, at, rules, gpus=belief.node.count, quiet=False)
     return _with_gpu(belief, "", after)
 
@@ -208,7 +230,7 @@ def _is_due(sign: XidSign, at: float) -> bool:
     return sign.waits_until is not None and at >= sign.waits_until
 
 
-def _concluded(belief: Belief, at: float) -> Belief:
+def _concluded(belief: Belief, at: float, *, advises: bool) -> Belief:
     """Return the belief with what is made of it all."""
     judged: dict[str, tuple[Gpu, Verdict]] = {}
     node_marks = [standing.mark for standing in belief.node.marks.values()]
@@ -222,11 +244,11 @@ def _concluded(belief: Belief, at: float) -> Belief:
             judged[key] = gpu.gpu, _verdict(marks, is_well=is_well)
         else:
             node_marks += [replace(m, detail=_of(gpu.gpu, m)) for m in marks]
-    is_well = belief.node.watch in SEEING and belief.node.absent_since is None
+    is_well = belief.node.watch in SEEING and not node_signs.is_awaited(belief.node)
     judged[""] = NODE, _verdict(tuple(node_marks), is_well=is_well)
     if judged == belief.judged and not gpu_incidents.is_due(belief.incidents, at):
         return belief
-    incidents = gpu_incidents.follow(belief.incidents, judged, at)
+    incidents = gpu_incidents.follow(belief.incidents, judged, at, advises=advises)
     return replace(belief, judged=judged, incidents=incidents)
 
 

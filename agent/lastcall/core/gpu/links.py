@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 _REPLAYS_A_LANE = {1: 0.15, 2: 0.3, 3: 0.48, 4: 0.96, 5: 1.92, 6: 3.84}
 """By PCIe generation: replays a minute and lane that are still well (DCGM's health watch)."""
 
-_LINKED_AS_BUILT = ("pcie", "nvl", "rtx", "geforce", "quadro", "titan", "sxm2")
-"""Words in the names of GPUs whose NVLinks lead to where the builder chose, and not all of them:
-cards with or without bridges between them (NVSentinel pull request 1481, azurehpc-health-checks
-issue 162), and boards of the first two generations, on which each link leads to one other GPU that
-a virtual machine may not have (azhpc-diagnostics issue 73)."""
+_LINKED_AS_BUILT = ("pcie", "nvl", "geforce", "quadro", "rtx")
+"""Words in the names of cards, on which bridges between them are the builder's choice (NVSentinel
+pull request 1481, azurehpc-health-checks issue 162)."""
+
+_FULLY_LINKED = re.compile(r"\ba100-sxm|\bh100 (sxm|\d+gb hbm3\b)|\b(h200|g?b200|g?b300)\b")
+"""Names of GPUs on boards that link each of them with all its NVLinks: NVIDIA's HGX and NVL72 from
+the A100 on. On the generations before, a link leads to one other GPU, which a virtual machine may
+not have (azhpc-diagnostics issue 73)."""
+
+_HAS_FABRIC = (1, 2, 3)
+"""States of the NVLink fabric that a GPU without one does not have (``nvml.h``,
+``NVML_GPU_FABRIC_STATE_…``): not started, in progress, completed."""
 
 # Shifts and values are those of nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_…: most are two bits wide, of
 # which 1 is trouble and 2 is none; the configuration's four bits are the other way round, 1 is
@@ -52,6 +60,8 @@ def expected_links(name: str, gpus: int, known: Mapping[str, float]) -> float:
     """
     words = name.lower()
     if gpus < 2 or known.get("mig") or any(word in words for word in _LINKED_AS_BUILT):
+        return 0
+    if not _FULLY_LINKED.search(words) and known.get("fabric_state") not in _HAS_FABRIC:
         return 0
     return known.get("nvlink_present", 0)
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lastcall.core.gpu import xid_signs
-from lastcall.core.gpu.answers import CODES
+from lastcall.core.gpu.answers import CODES, Answer
 from lastcall.core.gpu.belief import GOOD_LOOKS, GpuBelief, Standing
-from lastcall.core.gpu.codes import UNCLEAR, UNSUPPORTED
-from lastcall.core.gpu.model import Look, Mark
+from lastcall.core.gpu.codes import NO_PERMISSION, UNCLEAR, UNSUPPORTED
+from lastcall.core.gpu.model import Gpu, Look, Mark
 from lastcall.core.gpu.rules import Rules
 from lastcall.core.gpu.signal_rules import SignalRule
 from lastcall.core.gpu.signals import sample
@@ -25,11 +25,9 @@ _SELDOM = (
     "pcie_width_max",
     "nvlink_present",
     "mig",
+    "fabric_state",
 )
 """Figures that other signals are judged by, and that not every look reads."""
-
-_NO_SIGNAL = frozenset({"call_seconds_max"})
-"""What a look has even where it read nothing."""
 
 _EARLY_RATIO = 0.8
 """Looks come a little early or late, and one that comes sooner than this is one on top."""
@@ -47,12 +45,14 @@ def look_at(belief: GpuBelief, look: Look, rules: Rules, *, gpus: int, quiet: bo
     """
     look = _sound(look)
     code = _code(look)
+    if code == 0 and look.is_empty:
+        return _unanswered(belief, look)
     answer = CODES.get(code)
     may_pass = answer is not None and answer.in_a_row > 1
     counts = _counts(belief, look.at, rules.look_seconds)
     belief = replace(
         belief,
-        gpu=look.gpu if look.gpu.name else replace(look.gpu, name=belief.gpu.name),
+        gpu=_gpu(belief, look),
         answers=code == 0 or (belief.answers and may_pass),
         unclear=belief.unclear + counts if may_pass else 0,
         counted_at=look.at if counts else belief.counted_at,
@@ -86,7 +86,7 @@ def _code(look: Look) -> int:
     An unclear one says so only where nothing could be read: one call alone may fail with it for
     ever (distributed issue 5342).
     """
-    if look.code in UNCLEAR and not look.values.keys() <= _NO_SIGNAL:
+    if look.code in UNCLEAR and not look.is_empty:
         return 0
     return look.code
 
@@ -98,15 +98,39 @@ def _refused(belief: GpuBelief, look: Look, code: int) -> Mapping[str, Standing]
         return codes
     if answer.in_a_row > 1 and belief.unclear < answer.in_a_row:
         return codes
-    mark = Mark(
+    words = f"{answer.words}: {look.call or 'a call'} answered {code}"
+    return {**codes, answer.reason: Standing(_mark(answer, words, look.at))}
+
+
+def _unanswered(belief: GpuBelief, look: Look) -> GpuBelief:
+    """Return what is known after a look that could not read anything: nothing for or against."""
+    codes = belief.codes
+    answer = CODES[NO_PERMISSION]
+    if answer.reason not in codes and _is_not_permitted(look):
+        words = f"{answer.words}: its calls answered {NO_PERMISSION}"
+        codes = {**codes, answer.reason: Standing(_mark(answer, words, look.at))}
+    return replace(belief, gpu=_gpu(belief, look), answers=False, action_is_new=False, codes=codes)
+
+
+def _is_not_permitted(look: Look) -> bool:
+    """Whether most of what the GPU has may not be read."""
+    refused = [code for code in look.codes.values() if code not in UNSUPPORTED]
+    return refused.count(NO_PERMISSION) * 2 > len(refused)
+
+
+def _gpu(belief: GpuBelief, look: Look) -> Gpu:
+    return look.gpu if look.gpu.name else replace(look.gpu, name=belief.gpu.name)
+
+
+def _mark(answer: Answer, words: str, at: float) -> Mark:
+    return Mark(
         reason=answer.reason,
         health=answer.health,
         recovery=answer.recovery,
-        detail=f"{answer.words}: {look.call or 'a call'} answered {code}",
-        since=look.at,
+        detail=words,
+        since=at,
         lost=answer.lost,
     )
-    return {**codes, answer.reason: Standing(mark)}
 
 
 def _read(

@@ -90,6 +90,10 @@ NODE = Gpu("")
 """Stands in a GPU's place for what is said of all GPUs of the node together."""
 
 
+_OF_THE_LOOK = frozenset({"call_seconds_max"})
+"""What a look has even where it read nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """One look at one GPU.
@@ -113,6 +117,11 @@ class Look:
     values: Mapping[str, float] = field(default_factory=dict)
     codes: Mapping[str, int] = field(default_factory=dict)
     pids: tuple[int, ...] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing could be read of the GPU itself."""
+        return self.values.keys() <= _OF_THE_LOOK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

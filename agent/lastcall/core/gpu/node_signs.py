@@ -22,10 +22,16 @@ DRIVER_MISSING = "driver_missing"
 ACCESS_LOST = "device_access_lost"
 UPGRADE_PENDING = "driver_upgrade_pending"
 
+HANG_WORDS = "a call into the driver does not come back"
+
 SEEING = (WatchState.WATCHING, WatchState.NO_GPU)
 """States in which what is not seen is not there."""
 
-_ABSENT = {WatchState.NO_DRIVER: DRIVER_MISSING, WatchState.NO_GPU: MISSING}
+_ABSENT = {
+    WatchState.NO_DRIVER: DRIVER_MISSING,
+    WatchState.NO_GPU: MISSING,
+    WatchState.WATCHING: MISSING,
+}
 
 
 def hear_watch(node: NodeBelief, said: WatchSaid, expected: int) -> NodeBelief:
@@ -50,7 +56,12 @@ def look_at_node(node: NodeBelief, look: NodeLook, expected: int) -> NodeBelief:
     """Return what is known after a look at all GPUs together."""
     wanted = expected if expected > 0 else (look.pci_count or 0)
     is_low = look.driver_count < wanted
-    low_counts = min(node.low_counts + 1, LOW_COUNTS) if is_low else 0
+    # The driver may be there before its GPUs are.
+    is_empty = look.driver_count == 0 and expected > 0
+    low_counts = min(node.low_counts + 1, LOW_COUNTS) if is_low and not is_empty else 0
+    empty_since = None
+    if is_empty:
+        empty_since = look.at if node.empty_since is None else node.empty_since
     marks = dict(node.marks)
     if low_counts >= LOW_COUNTS and MISSING not in marks:
         marks[MISSING] = _missing(look.at, f"the driver counts {look.driver_count} of {wanted}")
@@ -70,6 +81,7 @@ def look_at_node(node: NodeBelief, look: NodeLook, expected: int) -> NodeBelief:
         count=look.driver_count,
         pci_count=look.pci_count,
         low_counts=low_counts,
+        empty_since=empty_since,
         control_openable=look.control_openable,
         marks=marks,
     )
@@ -89,10 +101,16 @@ def await_driver(node: NodeBelief, at: float) -> NodeBelief:
 
 def absent_until(node: NodeBelief) -> float | None:
     """Return when what is missing counts as a fault; ``None`` where nothing is waited for."""
+    since = node.empty_since if node.watch is WatchState.WATCHING else node.absent_since
     reason = _ABSENT.get(node.watch)
-    if node.absent_since is None or reason is None or reason in node.marks:
+    if since is None or reason is None or reason in node.marks:
         return None
-    return node.absent_since + ABSENT_SECONDS
+    return since + ABSENT_SECONDS
+
+
+def is_awaited(node: NodeBelief) -> bool:
+    """Whether a driver or a GPU that should be there is not."""
+    return node.absent_since is not None or node.empty_since is not None
 
 
 def lose_access(node: NodeBelief, at: float, *, are_all_unclear: bool) -> NodeBelief:
@@ -126,7 +144,7 @@ def hang(said: WatchSaid) -> Mark:
         reason=HANGS,
         health=Health.UNKNOWN,
         recovery=Recovery.REBOOT,
-        detail=f"{said.call or 'a call into the driver'} does not come back",
+        detail=f"{said.call} does not come back" if said.call else said.detail or HANG_WORDS,
         since=said.at,
     )
 

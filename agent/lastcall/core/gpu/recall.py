@@ -72,7 +72,7 @@ def _recalled(belief: GpuBelief, marks: Iterable[Mark], at: float) -> GpuBelief:
         if mark.xid is not None:
             xids.setdefault(mark.xid, _sign(mark, mark.xid))
         elif mark.reason in _RULE_OF:
-            signals.setdefault(_RULE_OF[mark.reason], Standing(mark))
+            signals.setdefault(_RULE_OF[mark.reason], Standing(mark, recalled=True))
         else:
             codes.setdefault(mark.reason, Standing(mark))
     pasts = {**_pasts(signals, at), **belief.pasts}

@@ -62,8 +62,8 @@ def sample(
         if holds:
             _put(signals, rule.name, _standing(before, _mark(belief, rule, checked, look.at)))
         elif before is not None and checked.holds:
-            signals[rule.name] = Standing(before.mark)
-        elif before is not None and counts:
+            signals[rule.name] = replace(before, good=0)
+        elif before is not None and counts and (checked.informed or not before.recalled):
             _put(signals, rule.name, _spoken_against(before))
     return Sampled(signals, pasts)
 
@@ -99,7 +99,7 @@ def _is_unreadable(rule: SignalRule, look: Look) -> bool:
 
 def _spoken_against(standing: Standing) -> Standing | None:
     good = standing.good + 1
-    return Standing(standing.mark, good) if good < GOOD_LOOKS else None
+    return replace(standing, good=good) if good < GOOD_LOOKS else None
 
 
 def _mark(belief: GpuBelief, rule: SignalRule, checked: Checked, at: float) -> Mark | None:
