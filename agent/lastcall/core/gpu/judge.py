@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import assert_never
 
+from lastcall.core.gpu import codes, node_signs, rounds, xid_signs
 from lastcall.core.gpu import incidents as gpu_incidents
-from lastcall.core.gpu import node_signs, rounds, xid_signs
 from lastcall.core.gpu.answers import UNCLEAR_REASONS
 from lastcall.core.gpu.belief import EMPTY, Belief, GpuBelief, Standing, XidSign
 from lastcall.core.gpu.incidents import sightings
@@ -39,6 +39,9 @@ __all__ = ["EMPTY", "Belief", "News", "sightings", "take", "verdicts", "wake_at"
 
 News = Look | NodeLook | XidSeen | Moment | WatchSaid | NoiseExpected | Repaired | Remembered
 """What the judge is told."""
+
+NAMELESS_CODES = (codes.IRQ_ISSUE, codes.GPU_IS_LOST, codes.RESET_REQUIRED)
+"""Return codes of a GPU that is there, broken, and cannot say its name."""
 
 _UNNAMED = "unnamed "
 """What the key of a GPU begins with whose UUID the driver does not tell."""
@@ -121,7 +124,7 @@ def _hear_xid(belief: Belief, seen: XidSeen, rules: Rules) -> Belief:
 
 
 def _look(belief: Belief, look: Look, rules: Rules) -> Belief:
-    if look.code and not look.gpu.uuid:
+    if look.code in NAMELESS_CODES and not look.gpu.uuid:
         look = replace(look, gpu=_known(belief, look.gpu))
     key = look.gpu.uuid or f"{_UNNAMED}{look.gpu.pci or look.gpu.index}"
     if look.gpu.uuid and any(key.startswith(_UNNAMED) for key in belief.gpus):
