@@ -133,6 +133,7 @@ async def test_a_second_agent_on_the_same_socket_is_refused_in_one_line(tmp_path
         assert "error:" in second.other_lines[0]
 
 
+@pytest.mark.long
 async def test_a_port_in_use_is_a_warning_and_the_socket_serves(tmp_path: Path) -> None:
     agent = RunningAgent(tmp_path, "notices.provider=none")
     taken = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", agent.port)

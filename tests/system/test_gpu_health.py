@@ -190,6 +190,7 @@ async def test_a_driver_that_crashes_takes_the_probe_along_and_nothing_else(
         assert troubles == 1
 
 
+@pytest.mark.long
 async def test_the_gpus_are_let_go_on_command_and_taken_up_again(
     tmp_path: Path, driver: FakeDriver
 ) -> None:
@@ -203,6 +204,7 @@ async def test_the_gpus_are_let_go_on_command_and_taken_up_again(
         await state(agent, "watching")
 
 
+@pytest.mark.long
 async def test_a_killed_agent_leaves_no_probe_and_its_successor_forgets_no_fault(
     tmp_path: Path, driver: FakeDriver
 ) -> None:
@@ -224,6 +226,7 @@ async def test_a_killed_agent_leaves_no_probe_and_its_successor_forgets_no_fault
         assert [notice["id"] for notice in view["notices"]] == [first["id"]]
 
 
+@pytest.mark.long
 async def test_no_driver_is_said_once_and_the_agent_runs_on(tmp_path: Path) -> None:
     agent = RunningAgent(
         tmp_path,

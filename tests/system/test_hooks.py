@@ -146,6 +146,7 @@ async def test_whatever_programs_do_the_processes_are_told_and_answered(tmp_path
         assert psutil.Process(agent.pid).children() == []
 
 
+@pytest.mark.long
 async def test_a_drill_runs_them_only_where_it_drains(tmp_path: Path, site: Site) -> None:
     async with RunningAgent(
         tmp_path, "notices.provider=none", *site.settings("on_notice", "on_withdrawn")
@@ -163,6 +164,7 @@ async def test_a_drill_runs_them_only_where_it_drains(tmp_path: Path, site: Site
         assert site.told("on_withdrawn")["ending"] == "rehearsed"
 
 
+@pytest.mark.long
 async def test_an_agent_that_only_watches_runs_none(tmp_path: Path, site: Site) -> None:
     metadata = AwsMetadata()
     async with (

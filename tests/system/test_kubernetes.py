@@ -150,6 +150,7 @@ async def test_a_cordon_whose_journal_is_lost_is_given_back(tmp_path):
         assert "lastcall.dev/cordoned-by" not in node.annotations
 
 
+@pytest.mark.long
 async def test_what_an_admin_cordoned_is_drained_and_never_given_back(tmp_path):
     async with kube_node(tmp_path) as node:
         node.api.add("pods", pod("web-0"))
@@ -222,6 +223,7 @@ async def test_another_controllers_taint_is_an_early_notice_and_its_removal_with
         assert (await rank.receive("withdrawn"))["id"] == notice["id"]
 
 
+@pytest.mark.long
 async def test_missing_rights_show_before_any_notice(tmp_path):
     async with kube_node(tmp_path) as node:
         node.api.denied.add("create pods/eviction")
@@ -237,6 +239,7 @@ async def test_missing_rights_show_before_any_notice(tmp_path):
         assert await node.agent.metric('lastcall_backend_allowed{right="patch nodes"}') == 1
 
 
+@pytest.mark.long
 async def test_an_agent_that_only_watches_writes_nothing(tmp_path):
     async with kube_node(tmp_path, "mode=observe") as node:
         node.api.add("pods", pod("web-0"), pod("train-0", owner="Job"))

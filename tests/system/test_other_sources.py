@@ -96,6 +96,7 @@ def _source(view, name):
     return next(one for one in view["sources"] if one["source"] == name)
 
 
+@pytest.mark.long
 async def test_a_known_end_is_told_its_lead_time_before(tmp_path):
     began_at = time.time()
     ends_at = began_at + 60

@@ -129,26 +129,25 @@ async def test_between_the_lines_of_one_client_others_are_heard(door):
 
 async def test_a_flood_takes_little_memory(door):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    raw = []
-    for _ in range(50):
-        flooding = socket.socket(socket.AF_UNIX)
-        flooding.connect(str(door.path))
-        flooding.setblocking(False)
-        flooding.send(b'{"type":"hello","protocol":[1,1]}\n')
-        raw.append(flooding)
-    until_time = time.monotonic() + 0.5
-    while time.monotonic() < until_time:
+    with contextlib.ExitStack() as floods:
+        raw = [floods.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(50)]
         for flooding in raw:
-            with contextlib.suppress(BlockingIOError):
-                flooding.send(HEARTBEAT * 3000)
-        await asyncio.sleep(0.01)
-
-    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+            flooding.connect(str(door.path))
+            flooding.setblocking(False)
+            flooding.send(b'{"type":"hello","protocol":[1,1]}\n')
+        began, latest = time.monotonic(), time.monotonic() + 10
+        # A busy machine has the agent read less in the same time.
+        while time.monotonic() < began + 0.5 or (
+            len(door.all(Beat)) <= 1000 and time.monotonic() < latest
+        ):
+            for flooding in raw:
+                with contextlib.suppress(BlockingIOError):
+                    flooding.send(HEARTBEAT * 3000)
+            await asyncio.sleep(0.01)
+        grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
     assert len(door.all(Beat)) > 1000
     assert grown_kib < 30_000
-    for flooding in raw:
-        flooding.close()
 
 
 # --- clients that do not read ----------------------------------------------------------------
