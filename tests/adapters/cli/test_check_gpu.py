@@ -365,6 +365,15 @@ async def test_a_kernel_log_that_cannot_be_read_is_worth_a_note(driver, tmp_path
     assert "gpu.privileged and gpu.kernelLog" in remedy
 
 
+async def test_a_directory_is_no_kernel_log(driver):
+    driver.log.unlink()
+    driver.log.mkdir()
+
+    ((level, what, _),) = not_ok(await found(driver))
+
+    assert (level, "cannot be read (Is a directory)" in what) == ("note", True)
+
+
 async def test_no_kernel_log_is_looked_for_where_none_is_wanted(driver):
     ((level, what, _),) = not_ok(await found(driver, "gpu.kernel_log="))
 

@@ -160,12 +160,17 @@ def _say_read_log(state: str, found: Findings) -> None:
             found.note(CHECK, f"{state}: {_BY_NUMBERS}", _OPEN_LOG)
 
 
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def _try_kernel_log(path: str, found: Findings) -> None:
     if not path:
         found.note(CHECK, f"gpu.kernel_log is empty: {_BY_NUMBERS}")
         return
     try:
-        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        with open(path, "rb", buffering=0, opener=_without_waiting):
+            pass
     except OSError as error:
         found.note(
             CHECK,
