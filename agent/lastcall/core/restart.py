@@ -7,7 +7,7 @@ from dataclasses import replace
 from lastcall.core import draining, flushes, gpus
 from lastcall.core.commands import WatchProcess
 from lastcall.core.facts import NoticeEnded
-from lastcall.core.model import Claim, Node, Notice, Outcome, Phase, Stance
+from lastcall.core.model import Claim, Kind, Node, Notice, Outcome, Phase, Stance
 from lastcall.core.turn import Turn
 
 
@@ -58,8 +58,10 @@ def reboot(turn: Turn) -> None:
             after = replace(after, phase=Phase.DONE, ended_at=turn.now, ending="rebooted")
             turn.publish(NoticeEnded(turn.view(after), "rebooted", flushes.tally(after)))
         if notice.told or not notice.open:
-            named = any(c.sighting.identity or c.sighting.deadline_unix for c in notice.claims)
-            survived = tuple(_survived(claim) for claim in notice.claims)
+            # What a GPU's fault is told apart by is a moment on the clock of that boot.
+            others = [c for c in notice.claims if c.sighting.kind is not Kind.GPU_FAULT]
+            named = any(c.sighting.identity or c.sighting.deadline_unix for c in others)
+            survived = tuple(_survived(claim) for claim in others or notice.claims)
             kept[notice.id] = replace(after, claims=survived, gone=notice.gone or not named)
     turn.node = Node(
         notices=kept,

@@ -253,6 +253,28 @@ def test_a_fault_that_ends_does_not_end_the_providers_notice() -> None:
     assert story.notice("aws").deadline == 120
 
 
+def test_a_fault_that_a_reboot_did_not_mend_is_told_anew() -> None:
+    story = a_node()
+    story.at(10, GPUS.shows(fault()))
+
+    story.at(200, Rebooted(), joined("s1"))
+    again = story.at(210, GPUS.shows(fault())).command(Tell).notice
+
+    assert again.drains
+    assert again.deadline == 240
+
+
+def test_after_a_reboot_the_providers_notice_is_known_and_a_fault_beside_it_is_not() -> None:
+    story = a_node()
+    story.at(10, SPOT.shows(replace(spot(ends_at=120), identity="i")))
+    story.at(11, GPUS.shows(fault()))
+
+    story.at(200, Rebooted())
+
+    assert [claim.sighting.source for claim in story.notice().claims] == ["aws"]
+    assert not story.notice().gone
+
+
 # --- letting go ------------------------------------------------------------------------------
 
 
