@@ -50,6 +50,17 @@ def test_xids_are_all_told_and_a_look_follows_at_once(fake: FakeDriver) -> None:
         assert looks[0]["at"] - first_xid < 1.0
 
 
+def test_the_error_that_ends_all_calls_loses_none_that_came_before(fake: FakeDriver) -> None:
+    with RunningProbe(fake) as probe:
+        probe.begun()
+
+        fake.xid(0, 95, count=5)
+        fake.xid(1, 119)
+
+        lines = _until_told(probe, 6)
+        assert _told(lines) == {(fake.uuid(0), 95): 5, (fake.uuid(1), 119): 1}
+
+
 def test_an_event_without_an_xid_wakes_and_says_nothing(fake: FakeDriver) -> None:
     with RunningProbe(fake) as probe:
         probe.begun()

@@ -98,9 +98,9 @@ class Waiter:
         self._tell(self._bursts.over(now))
 
     def _end_with(self, uuid: str, number: int) -> None:
-        """Tell the last XID, and never touch the driver again: whoever started us ends us now."""
+        """Tell the last XIDs, and never touch the driver again: whoever started us ends us now."""
         self._hush()
-        self._tell([Burst(uuid, number, 1)])
+        self._tell([*self._bursts.rest(), Burst(uuid, number, 1)])
         while True:
             time.sleep(WAIT_SECONDS)
 
