@@ -8,8 +8,8 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 
-REAP_SECONDS = 1.0
-"""How long a killed program may take to be gone."""
+REAP_SECONDS = 3.0
+"""How long a killed program may take to be gone; a busy machine is slow to say so."""
 
 
 async def start(*argv: str, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
